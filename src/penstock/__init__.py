@@ -1,0 +1,49 @@
+"""Penstock takes a Spark DataFrame to a saturated GPU.
+
+1. Get a session: `spark = pk.session()` is the active one, or a local one; no Java needed on the machine.
+2. Turn a DataFrame that fits into tensors: `pk.to_torch(df, ["a", "b"], dtype="float32", device="cuda")`; likewise
+   `pk.to_numpy`, `pk.to_tensorflow` and `pk.to_jax`.
+
+Names are loaded when first used: `import penstock` alone brings in neither Spark nor any framework. The code's layers
+are in `docs/architecture.md`; start reading at `penstock.jobs.tensors`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.dtypes import TensorSpec as TensorSpec
+    from penstock.errors import PenstockError as PenstockError
+    from penstock.jobs.session import session as session
+    from penstock.jobs.tensors import to_jax as to_jax
+    from penstock.jobs.tensors import to_numpy as to_numpy
+    from penstock.jobs.tensors import to_tensorflow as to_tensorflow
+    from penstock.jobs.tensors import to_torch as to_torch
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "PenstockError": "penstock.errors",
+    "TensorSpec": "penstock.dtypes",
+    "session": "penstock.jobs.session",
+    "to_jax": "penstock.jobs.tensors",
+    "to_numpy": "penstock.jobs.tensors",
+    "to_tensorflow": "penstock.jobs.tensors",
+    "to_torch": "penstock.jobs.tensors",
+}
+
+__all__ = ["PenstockError", "TensorSpec", "session", "to_jax", "to_numpy", "to_tensorflow", "to_torch"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}; it has {', '.join(__all__)}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

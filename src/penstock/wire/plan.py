@@ -1,0 +1,77 @@
+"""What crosses from the JVM, and which tensors it becomes: plain values, made once on the driver.
+
+A tensor is filled from one or more pieces, each one column of the Arrow batches that cross. The scalar columns of a
+2-D tensor cross packed into one array column, because Spark writes one list of forty floats faster than forty
+columns and its bytes are then already row-major. `penstock.jobs.selection` makes plans; `pack` executes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.dtypes import DTYPES, DType
+
+Fill = bool | int | float | None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One Arrow column that crosses, and the user's columns in it.
+
+    `packed`: the columns are scalars laid side by side in one list. Otherwise it is one column, under `depth`
+    levels of lists. `fills` holds the value that replaces nulls, per column; None means nulls are counted and
+    refused.
+    """
+
+    columns: tuple[str, ...]
+    fills: tuple[Fill, ...]
+    depth: int = 0
+    packed: bool = False
+
+
+@dataclass(frozen=True)
+class TensorPlan:
+    """One tensor and the pieces it is made of, side by side along its last axis.
+
+    `matrix`: a list of columns was asked for, so that even a single scalar column gives a second axis.
+    """
+
+    name: str
+    dtype: str
+    pieces: tuple[Piece, ...]
+    matrix: bool
+
+    @property
+    def type(self) -> DType:
+        """The dtype's row of the type table."""
+        return DTYPES[self.dtype]
+
+    @property
+    def fixed_shape(self) -> tuple[int, ...] | None:
+        """The shape of a row where the schema alone decides it; None where list lengths do."""
+        if any(piece.depth for piece in self.pieces):
+            return None
+        return (sum(len(piece.columns) for piece in self.pieces),) if self.matrix else ()
+
+    @property
+    def empty_shape(self) -> tuple[int, ...]:
+        """The shape of a row when there are no rows to tell list lengths."""
+        fixed = self.fixed_shape
+        return fixed if fixed is not None else (0,) * (1 if self.matrix else self.pieces[0].depth)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All tensors of one transfer; their pieces cross in this order."""
+
+    tensors: tuple[TensorPlan, ...]
+
+    @property
+    def row_bytes(self) -> int | None:
+        """Bytes of a row as it crosses, or None where list lengths decide."""
+        total = 0
+        for tensor in self.tensors:
+            if tensor.fixed_shape is None:
+                return None
+            total += 8 * sum(len(piece.columns) for piece in tensor.pieces)
+        return total
