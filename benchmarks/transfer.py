@@ -3,8 +3,8 @@
     python benchmarks/transfer.py [--rows 4000000] [--columns 40] [--rounds 5]
 
 The DataFrame is cached in Spark, a mixture of float, double and int columns. Every way is run once to warm up, then
-`--rounds` times, all ways in turn, so that noise falls on all alike. Before each run the Python allocators give back
-what they hold: each way pays for the memory it hands over, as a single call in a script does. Two ways are too slow
+`--rounds` times, all ways in a random turn, so that noise falls on all alike. Before each run the Python allocators
+give back what they hold: each way pays for the memory it hands over, as a single call in a script does. Two ways are too slow
 for all rows; they get fewer and are scaled up, and the table says so. Prints Markdown for docs/results.md.
 """
 
@@ -15,6 +15,7 @@ import ctypes
 import gc
 import os
 import platform
+import random
 import statistics
 import sys
 import time
@@ -156,8 +157,10 @@ def main() -> None:
         way.seconds.clear()
         way.processor.clear()
         way.peak = 0
+    order = random.Random(7)
     for turn in range(given.rounds):
-        for way in all_ways:
+        # In another order each time: who comes after a way that freed much memory finds warm pages.
+        for way in order.sample(all_ways, len(all_ways)):
             if way.rounds is None or turn < way.rounds:
                 measure(way)
         print(".", end="", file=sys.stderr, flush=True)
