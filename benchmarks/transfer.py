@@ -2,10 +2,11 @@
 
     python benchmarks/transfer.py [--rows 4000000] [--columns 40] [--rounds 5]
 
-The DataFrame is cached in Spark, a mixture of float, double and int columns. Every way is run once to warm up, then
-`--rounds` times, all ways in a random turn, so that noise falls on all alike. Before each run the Python allocators
-give back what they hold: each way pays for the memory it hands over, as a single call in a script does. Two ways are too slow
-for all rows; they get fewer and are scaled up, and the table says so. Prints Markdown for docs/results.md.
+The DataFrame is cached in Spark, a mixture of float, double and int columns. Every way is run once to warm up,
+then `--rounds` times, all ways in a random turn, so that noise falls on all alike. Before each run the Python
+allocators give back what they hold: each way pays for the memory it hands over, as a single call in a script does.
+Two ways are too slow for all rows; they get fewer and are scaled up, and the table says so. Prints Markdown for
+docs/results.md.
 """
 
 from __future__ import annotations
