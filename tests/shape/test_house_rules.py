@@ -76,7 +76,7 @@ def test_no_file_knows_one_machine(root: Path, files: list[PurePosixPath]) -> No
     ("line", "hit"),
     [
         ('open("/home/ann/data")', True),
-        ("cd /work/main", True),
+        ("cd /home/alice/penstock", True),
         ("see https://pypi.org/project/x", True),
         ("pip install --extra-index-url x", True),
         ("https://mirror.example/a/simple/", True),
