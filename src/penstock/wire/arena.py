@@ -120,7 +120,7 @@ def _new_map(size: int) -> mmap.mmap:
     if sys.platform == "win32":
         return mmap.mmap(-1, size)
     # Huge pages are not asked for: where a virtual machine's host takes freed memory back, they are the pages it has
-    # taken, and each costs milliseconds to get again (transfers measured 15 % slower with them).
+    # taken, and each costs milliseconds to get again (one trial was 15 % slower with them).
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
