@@ -1,6 +1,6 @@
 """DataFrame to one float32 matrix: Penstock beside the usual ways, in one run.
 
-    python benchmarks/transfer.py [--rows 4000000] [--columns 40] [--rounds 5]
+    python benchmarks/transfer.py [--rows 4000000] [--columns 40] [--rounds 5] [--remote "local[2]"]
 
 The DataFrame is cached in Spark, a mixture of float, double and int columns. Every way is run once to warm up,
 then `--rounds` times, all ways in a random turn, so that noise falls on all alike. Before each run the Python
@@ -52,8 +52,22 @@ class Way:
     def median(self) -> float:
         return statistics.median(self.seconds) * self.part
 
+    @property
+    def median_processor(self) -> float:
+        return statistics.median(self.processor) * self.part
 
-def make(spark: SparkSession, rows: int, columns: int) -> DataFrame:
+    @property
+    def all_times(self) -> str:
+        return ", ".join(f"{seconds * self.part:.1f}" for seconds in sorted(self.seconds))
+
+    def forget(self) -> None:
+        """What was measured so far was for warming up."""
+        self.seconds.clear()
+        self.processor.clear()
+        self.peak = 0
+
+
+def make(spark: SparkSession, rows: int, columns: int, partitions: int = 8) -> DataFrame:
     """Half floats, a quarter doubles, a quarter ints; seeded by the row's number."""
     chosen = []
     for place in range(columns):
@@ -65,7 +79,7 @@ def make(spark: SparkSession, rows: int, columns: int) -> DataFrame:
         else:
             made = (value % 50_000).cast("int")
         chosen.append(made.alias(f"c{place}"))
-    return spark.range(0, rows, 1, 8).select(*chosen)
+    return spark.range(0, rows, 1, partitions).select(*chosen)
 
 
 def stack(table: pa.Table) -> np.ndarray:
@@ -79,7 +93,7 @@ def rows_of(df: DataFrame) -> np.ndarray:
     return np.array(df.rdd.map(list).collect(), np.float32)
 
 
-def ways(spark: SparkSession, df: DataFrame, slow: DataFrame, part: int) -> list[Way]:
+def ways(spark: SparkSession, df: DataFrame, slow: DataFrame, part: int, remote: bool) -> list[Way]:
     def pandas(arrow: bool, source: DataFrame) -> np.ndarray:
         spark.conf.set("spark.sql.execution.arrow.pyspark.enabled", str(arrow).lower())
         try:
@@ -88,15 +102,19 @@ def ways(spark: SparkSession, df: DataFrame, slow: DataFrame, part: int) -> list
             spark.conf.set("spark.sql.execution.arrow.pyspark.enabled", "true")
 
     columns = df.columns
-    return [
+    chosen = [
         Way("pk.to_numpy", lambda: pk.to_numpy(df, columns, dtype="float32")),
         Way("pk.to_torch", lambda: pk.to_torch(df, columns, dtype="float32")),
         Way("df.toArrow() alone (no matrix)", df.toArrow),
         Way("df.toArrow() + NumPy stack", lambda: stack(df.toArrow())),
         Way("df.toPandas().to_numpy(), Arrow on", lambda: pandas(True, df)),
-        Way("df.toPandas().to_numpy(), Arrow off", lambda: pandas(False, slow), part, 1),
-        Way("np.array(df.rdd.map(list).collect())", lambda: rows_of(slow), part, 1),
     ]
+    if not remote:  # Spark Connect has no RDDs, and always uses Arrow
+        chosen += [
+            Way("df.toPandas().to_numpy(), Arrow off", lambda: pandas(False, slow), part, 1),
+            Way("np.array(df.rdd.map(list).collect())", lambda: rows_of(slow), part, 1),
+        ]
+    return chosen
 
 
 def release() -> None:
@@ -142,22 +160,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--slow-part", type=int, default=20, help="slow ways get one in so many rows")
     parser.add_argument("--memory", default="8g")
+    parser.add_argument("--remote", help='over Spark Connect: "local[2]" starts a server on this machine')
     given = parser.parse_args()
 
-    spark = pk.session(memory=given.memory)
+    spark = pk.session(memory=given.memory, remote=given.remote)
     df = make(spark, given.rows, given.columns).cache()
     slow = make(spark, given.rows // given.slow_part, given.columns).cache()
     df.count(), slow.count()
-    all_ways = ways(spark, df, slow, given.slow_part)
+    all_ways = ways(spark, df, slow, given.slow_part, given.remote is not None)
     expected = stack(df.toArrow())
     if not np.array_equal(pk.to_numpy(df, df.columns, dtype="float32"), expected):
         sys.exit("the matrices differ")
     del expected
     for way in all_ways:
         measure(way)
-        way.seconds.clear()
-        way.processor.clear()
-        way.peak = 0
+        way.forget()
     order = random.Random(7)
     for turn in range(given.rounds):
         # In another order each time: who comes after a way that freed much memory finds warm pages.
@@ -179,6 +196,7 @@ def report(all_ways: list[Way], machine: str, given: argparse.Namespace) -> None
     size = given.rows * given.columns * 4
     print(f"\n{machine}, Python {platform.python_version()}")
     arguments = f"--rows {given.rows} --columns {given.columns} --rounds {given.rounds}"
+    arguments += f' --remote "{given.remote}"' if given.remote else ""
     print(f"`python benchmarks/transfer.py {arguments}`\n")
     print(
         "| way | seconds: median (all) | of bare toArrow: median, best | processor s | peak memory, of the matrix |"
@@ -186,17 +204,16 @@ def report(all_ways: list[Way], machine: str, given: argparse.Namespace) -> None
     print("| --- | --- | --- | --- | --- |")
     for way in all_ways:
         scaled = f" (1/{way.part} of the rows, scaled)" if way.part > 1 else ""
-        times = ", ".join(f"{seconds * way.part:.1f}" for seconds in sorted(way.seconds))
         best = min(way.seconds) * way.part / min(floor.seconds)
         ratios = f"{way.median / floor.median:.2f} x, {best:.2f} x"
-        processor = statistics.median(way.processor) * way.part
         peak = f"{way.peak * way.part / size:.2f} x"
-        print(f"| {way.name}{scaled} | {way.median:.2f} ({times}) | {ratios} | {processor:.1f} | {peak} |")
-    slow = [way for way in all_ways if way.part > 1]
-    print(
-        "\npk.to_numpy is "
-        + " and ".join(f"{way.median / ours:.0f} x faster than {way.name}" for way in slow)
-    )
+        print(
+            f"| {way.name}{scaled} | {way.median:.2f} ({way.all_times}) | {ratios} "
+            f"| {way.median_processor:.1f} | {peak} |"
+        )
+    slow = [f"{way.median / ours:.0f} x faster than {way.name}" for way in all_ways if way.part > 1]
+    if slow:
+        print("\npk.to_numpy is " + " and ".join(slow))
 
 
 if __name__ == "__main__":
