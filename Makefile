@@ -12,10 +12,10 @@ PIP_INSTALL = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.tx
 	$(BIN)/python -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types bench clean
+.PHONY: help setup demo test test-long lint types bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.dev ## make .venv with everything that development needs
 	@echo "Ready: $(BIN)/penstock, $(BIN)/python"
@@ -25,6 +25,9 @@ demo: .venv/.demo ## take a Spark DataFrame to tensors on this machine
 
 test: lint types ## lint, check types, run all tests
 	$(BIN)/python -m pytest
+
+test-long: lint types ## the same, and kill drivers 50 times instead of 5
+	PENSTOCK_LONG=1 $(BIN)/python -m pytest
 
 lint: .venv/.dev ## check style and format
 	$(BIN)/ruff check .

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from transfer import Way, make, measure
 
 import penstock as pk
-from penstock.jobs import transfer
+from penstock.jobs import crossing
 
 NO_LIMIT = str((1 << 31) - 1)
 
@@ -92,15 +92,15 @@ def by_files(df: DataFrame, columns: int, folder: str) -> np.ndarray:
     return matrix
 
 
-def whole(df: DataFrame, batch_bytes: int = transfer.BATCH_BYTES) -> Callable[[], object]:
+def whole(df: DataFrame, batch_bytes: int = crossing.BATCH_BYTES) -> Callable[[], object]:
     """`pk.to_numpy`, with batches of another size."""
 
     def run() -> object:
-        before, transfer.BATCH_BYTES = transfer.BATCH_BYTES, batch_bytes
+        before, crossing.BATCH_BYTES = crossing.BATCH_BYTES, batch_bytes
         try:
             return pk.to_numpy(df, df.columns, dtype="float32")
         finally:
-            transfer.BATCH_BYTES = before
+            crossing.BATCH_BYTES = before
 
     return run
 
@@ -114,7 +114,7 @@ def ways(
 ) -> list[Way]:
     df = frames[8]
     columns = len(df.columns)
-    rows = max(transfer.BATCH_BYTES // (8 * columns), 1)
+    rows = max(crossing.BATCH_BYTES // (8 * columns), 1)
 
     def with_batches(
         run: Callable[[], object], count: int = rows, limit: str = NO_LIMIT
@@ -141,8 +141,8 @@ def ways(
         Way(
             "packed, workers write files, on disk", with_batches(lambda: by_files(packed(df), columns, disk))
         ),
-        Way("pk.to_numpy, batches of 1/8", whole(df, transfer.BATCH_BYTES // 8)),
-        Way("pk.to_numpy, batches of 8 x", whole(df, transfer.BATCH_BYTES * 8)),
+        Way("pk.to_numpy, batches of 1/8", whole(df, crossing.BATCH_BYTES // 8)),
+        Way("pk.to_numpy, batches of 8 x", whole(df, crossing.BATCH_BYTES * 8)),
         *(
             Way(f"pk.to_numpy, {count} partitions", whole(frame))
             for count, frame in frames.items()

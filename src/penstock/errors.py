@@ -12,7 +12,14 @@
     │   └── RaggedError          lists of unequal lengths in a fixed tensor
     ├── DeviceError              a framework or its device cannot hold the tensor
     ├── TooLarge                 more bytes than `max_bytes`
-    └── TransferError            rows were lost or came twice on their way
+    ├── TransferError            rows were lost or came twice on their way
+    ├── JobError                 a Spark job failed for a reason of its own
+    └── DatasetError             a dataset on storage cannot be written or read as asked
+        ├── DatasetExists        there is something where a new one should be written
+        ├── DatasetMissing       there is none
+        ├── ManifestError        its manifest cannot be believed
+        ├── CorruptError         bytes are not those that were written
+        └── StorageError         the storage refused: permission, space, network
 
 Each message says what happened, to what, the value seen, and what to do next. The classes that know
 enough build it themselves. Start reading at `penstock.jobs.transfer` for where most of them arise.
@@ -80,9 +87,10 @@ class NullError(DataError):
 (float tensors), nulls=0 (a value), or nulls={'age': 0} (a value per column).
     """
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
+    def __init__(self, counts: Mapping[str, int], at_least: bool = False) -> None:
         self.counts = dict(counts)
-        listed = ", ".join(f"{column!r} has {count}" for column, count in self.counts.items())
+        more = "at least " if at_least else ""
+        listed = ", ".join(f"{column!r} has {more}{count}" for column, count in self.counts.items())
         first = next(iter(self.counts))
         super().__init__(
             f"nulls in columns that must have none: {listed}. Fill them in Spark, or pass "
@@ -107,15 +115,15 @@ class RaggedError(DataError):
 
     >>> print(RaggedError("tokens", 3, 5))
     column 'tokens' holds a list of length 5 where the rows before it have 3. A fixed tensor needs \
-equal lengths: pad or cut the lists in Spark, or write a dataset, which keeps ragged tensors: \
-pk.write(df, "path", tensors={'tokens': 'tokens'}).
+equal lengths: pad or cut the lists first, or write a dataset, which keeps ragged tensors: \
+pk.write(df, "path", tensors={'tokens': pk.ragged('tokens')}).
     """
 
     def __init__(self, column: str, expected: int, seen: int) -> None:
         super().__init__(
             f"column {column!r} holds a list of length {seen} where the rows before it have {expected}. "
-            "A fixed tensor needs equal lengths: pad or cut the lists in Spark, or write a dataset, which "
-            f'keeps ragged tensors: pk.write(df, "path", tensors={{{column!r}: {column!r}}}).'
+            "A fixed tensor needs equal lengths: pad or cut the lists first, or write a dataset, which keeps "
+            f'ragged tensors: pk.write(df, "path", tensors={{{column!r}: pk.ragged({column!r})}}).'
         )
 
 
@@ -143,6 +151,75 @@ larger max_bytes.
 
 class TransferError(PenstockError):
     """Rows were lost, or came twice, between the executors and the driver."""
+
+
+class JobError(PenstockError):
+    """A Spark job failed for a reason of its own; the whole of Spark's message is its cause (`__cause__`)."""
+
+
+class DatasetError(PenstockError):
+    """A dataset on storage cannot be written or read as asked."""
+
+
+class DatasetExists(DatasetError):
+    """There is something already where a new dataset should be written.
+
+    >>> print(DatasetExists("/data/train", "a dataset (version 3)"))
+    /data/train holds a dataset (version 3) already. Pass mode="overwrite" for a new version of it, mode="append" to \
+add rows, mode="reuse" to take it when it is the same, or choose another path.
+    """
+
+    def __init__(self, path: str, found: str) -> None:
+        super().__init__(
+            f'{path} holds {found} already. Pass mode="overwrite" for a new version of it, mode="append" to add rows, '
+            'mode="reuse" to take it when it is the same, or choose another path.'
+        )
+
+
+class DatasetMissing(DatasetError):
+    """There is no dataset at the path given."""
+
+
+class ManifestError(DatasetError):
+    """A manifest cannot be believed.
+
+    >>> print(ManifestError("v000001.json", "it is not JSON"))
+    v000001.json cannot be used: it is not JSON. Restore it from a copy, or write the dataset anew.
+    """
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(
+            f"{where} cannot be used: {what}. Restore it from a copy, or write the dataset anew."
+        )
+
+
+class CorruptError(DatasetError):
+    """Bytes on storage are not those that were written; `places` names every shard and block.
+
+    >>> print(CorruptError(["shards/a.arrow, block 3"], "its checksum is wrong"))
+    the dataset is damaged at shards/a.arrow, block 3: its checksum is wrong. Restore these files from a copy, or \
+write the dataset anew.
+    """
+
+    def __init__(self, places: Sequence[str], what: str) -> None:
+        self.places = list(places)
+        shown = "; ".join(self.places[:12])
+        more = f" and {len(places) - 12} more" if len(places) > 12 else ""
+        super().__init__(
+            f"the dataset is damaged at {shown}{more}: {what}. Restore these files from a copy, or write the dataset "
+            "anew."
+        )
+
+
+class StorageError(DatasetError):
+    """The storage refused: permission, space, network.
+
+    >>> print(StorageError("write", "/data/train/shards/a.arrow", "No space left on device"))
+    cannot write /data/train/shards/a.arrow: No space left on device. Nothing was committed.
+    """
+
+    def __init__(self, action: str, where: str, what: str, remedy: str = "Nothing was committed.") -> None:
+        super().__init__(f"cannot {action} {where}: {what}. {remedy}".strip())
 
 
 def humane_bytes(count: int) -> str:

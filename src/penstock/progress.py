@@ -1,6 +1,7 @@
 """One small progress interface: a bar on a terminal, silence everywhere else.
 
 `progress("Reading")` is a context manager that yields a `Meter`; whoever works calls `meter.update(bytes, rows)`.
+`notice` is one line for what a user should know and would not otherwise see.
 The bar appears on stderr, only on a terminal, and only once the work has lasted a moment, so that quick
 calls stay quiet. Nothing here is needed for correctness.
 """
@@ -22,7 +23,10 @@ QUIET_SECONDS = 1.0
 class Meter(Protocol):
     """What a worker reports to: totals so far, never differences."""
 
-    def update(self, bytes_done: int, rows_done: int) -> None:
+    shown: bool
+    """Whether anybody sees it: what is dear to find out need not be, otherwise."""
+
+    def update(self, bytes_done: int, rows_done: int, note: str = "") -> None:
         """Say how far the work is."""
 
 
@@ -32,26 +36,31 @@ class SilentMeter:
     >>> SilentMeter().update(1, 1)
     """
 
-    def update(self, bytes_done: int, rows_done: int) -> None:
+    shown = False
+
+    def update(self, bytes_done: int, rows_done: int, note: str = "") -> None:
         """Do nothing."""
 
 
 class TerminalMeter:
     """A rich progress line, begun when the work has lasted `QUIET_SECONDS`."""
 
+    shown = True
+
     def __init__(self, title: str) -> None:
         self._title, self._began = title, time.monotonic()
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
-    def update(self, bytes_done: int, rows_done: int) -> None:
-        """Show bytes, rate and rows."""
+    def update(self, bytes_done: int, rows_done: int, note: str = "") -> None:
+        """Show bytes, rate, rows and the note."""
         if self._bar is None:
             if time.monotonic() - self._began < QUIET_SECONDS:
                 return
             self._start()
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=bytes_done, rows=f"{rows_done:,} rows")
+            rows = f"{rows_done:,} rows" if rows_done else ""
+            self._bar.update(self._task, completed=bytes_done, rows=f"{rows} {note}".strip())
 
     def _start(self) -> None:
         from rich.console import Console
@@ -90,3 +99,11 @@ def progress(title: str) -> Iterator[Meter]:
         yield meter
     finally:
         meter.close()
+
+
+def notice(text: str) -> None:
+    """One line on stderr.
+
+    >>> notice("the dataset was reused")
+    """
+    print(f"penstock: {text}", file=sys.stderr)

@@ -13,13 +13,19 @@ import penstock
 ROOT = Path(__file__).resolve().parents[2]
 
 PUBLIC = [
+    "Dataset",
     "PenstockError",
     "TensorSpec",
+    "convert",
+    "open",
+    "ragged",
     "session",
+    "split",
     "to_jax",
     "to_numpy",
     "to_tensorflow",
     "to_torch",
+    "write",
 ]
 
 

@@ -48,6 +48,9 @@ class Running(Generic[Answer]):
                 self._spark.addTag(self._tag)
             else:
                 self._spark.sparkContext.addJobTag(self._tag)
+                # Connect does so by itself. Without it a cancelled task goes on for up to 4 seconds, and is then killed
+                # before it can take its files away.
+                self._spark.sparkContext.setInterruptOnCancel(True)
             self._answers.append(self._job())
         except BaseException as error:
             self._errors.append(error)

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.errors import MissingDependency, SessionError
 from penstock.jobs.java import java_home
-from penstock.jobs.machine import usable_cores
 from penstock.jobs.running import is_connect
 from penstock.jobs.settings import (
     DRIVER_OPTIONS,
@@ -37,6 +36,7 @@ from penstock.jobs.settings import (
     cores_of,
     in_bytes,
 )
+from penstock.machine import usable_cores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

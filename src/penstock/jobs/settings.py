@@ -4,7 +4,7 @@
 does not belong there. `compose` joins it with the user's own settings, which win. `cores_of` and `in_bytes`
 read what Spark writes, and `LOGGING` is what its loggers are told. Nothing here starts Spark or imports it.
 
-Go next to `penstock.jobs.session`, which starts a session with this, or to `penstock.jobs.machine`, which
+Go next to `penstock.jobs.session`, which starts a session with this, or to `penstock.machine`, which
 says how many cores and how much memory there are.
 """
 
@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.jobs.machine import free_memory, usable_cores
+from penstock.machine import free_memory, usable_cores
 
 DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"

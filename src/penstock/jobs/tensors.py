@@ -16,9 +16,9 @@ from penstock.feed import jax as jax_feed
 from penstock.feed import numpy as numpy_feed
 from penstock.feed import tensorflow as tensorflow_feed
 from penstock.feed import torch as torch_feed
-from penstock.jobs.machine import free_memory
 from penstock.jobs.selection import Nulls, Tensors, select
 from penstock.jobs.transfer import transfer
+from penstock.machine import free_memory
 
 if TYPE_CHECKING:
     import jax

@@ -6,10 +6,17 @@ travels with the data instead, and the driver raises the error the user should s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
+from penstock.dtypes import Array
 from penstock.errors import CastError, DataError, RaggedError
+
+ColumnAt = Callable[[int], str]
+"""The user's column that the value at a flat position belongs to."""
 
 
 @dataclass(frozen=True)
@@ -49,3 +56,11 @@ class BadValue(Exception):
     def __init__(self, fault: Fault) -> None:
         super().__init__(str(fault))
         self.fault = fault
+
+
+def refuse(array: Array, bad: Array, dtype: str, column_at: ColumnAt, remedy: str) -> None:
+    """Stop at the first bad value, if there is one; `dtype` is what it does not fit."""
+    if not bad.any():
+        return
+    first = int(np.flatnonzero(bad)[0])
+    raise BadValue(Fault("cast", column_at(first), value=str(array[first]), dtype=dtype, remedy=remedy))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.jobs.machine import free_memory, usable_cores
+from penstock.machine import free_memory, usable_cores
 
 AVAILABLE = 8 << 30
 MEMINFO = f"MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable:    {AVAILABLE >> 10} kB\nBuffers: 2 kB"

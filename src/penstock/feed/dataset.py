@@ -1,0 +1,174 @@
+"""`Dataset`, what users hold: one version of a dataset on storage. `pk.open` finds it, `pk.write` returns it.
+
+Everything here is a look at a `Snapshot` (`penstock.dataset.snapshot`); nothing is read before it is asked for, but the
+manifest and the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.dataset import commit
+from penstock.dataset.manifest import Shard
+from penstock.dataset.plain import is_file, open_plain
+from penstock.dataset.snapshot import Snapshot, open_version
+from penstock.dataset.store import open_store
+from penstock.dataset.verify import verify
+from penstock.dataset.writing import named
+from penstock.dtypes import TensorSpec
+from penstock.errors import DatasetError, humane_bytes
+from penstock.wire.nulls import Nulls
+from penstock.wire.selection import Tensors
+
+if TYPE_CHECKING:
+    import os
+
+DAY = 24 * 3600.0
+
+
+class Dataset:
+    """One version of a dataset; made by `pk.open` and `pk.write`.
+
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> import penstock as pk
+    >>> ds = pk.write(pa.table({"a": [1, 2, 3], "b": [0.5, 1.5, 2.5]}), tempfile.mkdtemp(), shuffle=False)
+    >>> len(ds), ds.read(slice(1, 3))["b"]
+    (3, array([1.5, 2.5]))
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    @property
+    def path(self) -> str:
+        """Where it lies, as it was asked for."""
+        return self._snapshot.store.root
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has; `len()` says the same."""
+        return self._snapshot.manifest.rows
+
+    def __len__(self) -> int:
+        return self.rows
+
+    @property
+    def bytes(self) -> int:
+        """What its shards take on storage."""
+        return self._snapshot.manifest.bytes
+
+    @property
+    def tensors(self) -> Mapping[str, TensorSpec]:
+        """Its tensors by name."""
+        return {spec.name: spec for spec in self._snapshot.manifest.tensors}
+
+    @property
+    def shards(self) -> Sequence[Shard]:
+        """Its files, each with `file` (relative to the path), `rows` and `bytes`."""
+        return self._snapshot.manifest.shards
+
+    @property
+    def version(self) -> int | None:
+        """Its number; None for a folder that Penstock did not write."""
+        return self._snapshot.manifest.version if self._snapshot.committed else None
+
+    @property
+    def fingerprint(self) -> str:
+        """The content's identity: equal for equal tensors and equal bytes in equal order, wherever they lie."""
+        return self._snapshot.manifest.fingerprint
+
+    @property
+    def recipe(self) -> str | None:
+        """The file of the recipe it came through, if it came through one."""
+        return self._snapshot.manifest.recipe
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """How it was written."""
+        return self._snapshot.manifest.options
+
+    def read(
+        self, rows: slice | None = None, tensors: str | Sequence[str] | None = None, *, verify: bool = False
+    ) -> dict[str, Any]:
+        """Rows by their numbers, to look at: arrays, `Ragged` for ragged tensors, lists of str or bytes.
+
+        With `verify` the bytes are checked against their checksums first; of a Parquet shard the whole file, once.
+        """
+        if verify:
+            self._committed("no checksums")
+        names = [tensors] if isinstance(tensors, str) else tensors
+        return self._snapshot.read(rows if rows is not None else slice(None), names, verify)
+
+    def verify(self) -> None:
+        """Check every byte of every shard; `CorruptError` names each bad shard and block."""
+        self._committed("no checksums")
+        verify(self._snapshot.store, self._snapshot.manifest, self._snapshot.index)
+
+    def versions(self) -> list[int]:
+        """The versions that can be opened, oldest first."""
+        return commit.versions(self._snapshot.store) if self._snapshot.committed else []
+
+    def at(self, version: int) -> Dataset:
+        """Another version of the same dataset."""
+        self._committed("no versions")
+        return Dataset(open_version(self._snapshot.store, version))
+
+    def vacuum(self, *, keep: int = 1, older_than: float = DAY) -> list[str]:
+        """Delete the files that the newest `keep` versions do not name; the files deleted.
+
+        Only files older than `older_than` seconds: a write under way, and a training that still reads the version
+        before, must not lose theirs.
+        """
+        self._committed("nothing to sweep")
+        return commit.vacuum(self._snapshot.store, keep, older_than)
+
+    def _committed(self, lacks: str) -> None:
+        if not self._snapshot.committed:
+            raise DatasetError(
+                f"{self.path} is a folder of plain files, which has {lacks}. Make a dataset of it: "
+                "penstock convert SOURCE PATH."
+            )
+
+    def __repr__(self) -> str:
+        what = f"version {self.version}" if self._snapshot.committed else "plain files"
+        tensors = ", ".join(str(spec) for spec in self._snapshot.manifest.tensors)
+        return (
+            f"Dataset({self.path!r}, {what}: {self.rows:,} rows, {len(self.shards)} shards, "
+            f"{humane_bytes(self.bytes)}; {tensors})"
+        )
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    version: int | None = None,
+    tensors: Tensors = None,
+    dtype: Any = None,
+    nulls: Nulls = "error",
+) -> Dataset:
+    """Open a dataset, or any folder of Parquet or Arrow files, or one such file.
+
+    `version`: the newest, unless said. `tensors`, `dtype`, `nulls`: for plain files only, which columns become which
+    tensors, as in `to_numpy`; without them every column becomes a tensor of its own, lists ragged ones.
+
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> import penstock as pk
+    >>> path = tempfile.mkdtemp()
+    >>> _ = pk.write(pa.table({"a": [1, 2, 3]}), path)
+    >>> pk.open(path).rows
+    3
+    """
+    store = open_store(path)
+    found = [] if is_file(path) else commit.versions(store)
+    if not found:
+        if version is not None:
+            commit.load(store, version)
+        return Dataset(open_plain(path, named(tensors), dtype, nulls))
+    if tensors is not None or dtype is not None or nulls != "error":
+        raise DatasetError(
+            f"{path} is a Penstock dataset, whose tensors are decided; tensors, dtype and nulls are for plain files."
+        )
+    return Dataset(open_version(store, version if version is not None else found[-1]))
