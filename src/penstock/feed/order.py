@@ -1,0 +1,301 @@
+"""Who reads which rows when: one global order of an epoch's rows, the same for any number of workers.
+
+Pure functions over the rows of the blocks: no files, no clock, no environment. Blocks are permuted and laid end to end,
+and cut into C lanes; a lane is cut into windows of w blocks, and the rows of a window are permuted. Row t of the epoch
+is row t // C of lane t % C. So the order depends on the blocks, the seed, the epoch, C and w alone, and where a lane
+stands at any t is computed directly: to resume is to begin elsewhere.
+
+Inside a window the permutation is integer arithmetic, place by place (`scramble`), the same in NumPy, in torch on the
+CPU and on the GPU. Memory grows with blocks, never with rows. `loader` walks this order, `stages` fetches for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from penstock.dtypes import Array
+
+ROUNDS = 6
+MASK = 0xFFFFFFFF
+STAGGER = 8
+"""First windows have so many different lengths, so that lanes ask for their next blocks at different times."""
+LAST = ("drop", "pad", "short")
+
+
+def mix(numbers: Array, salt: Array | int) -> Array:
+    """A 64-bit hash of each number with a salt.
+
+    >>> len(set(mix(np.arange(1000), 7).tolist()))
+    1000
+    """
+    with np.errstate(over="ignore"):
+        x = numbers.astype(np.uint64) ^ (np.asarray(salt, np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+        x = x + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def hashed(*parts: int) -> int:
+    """One number for a tuple of whole numbers; seeds are hashed as tuples, never added.
+
+    >>> hashed(1, 2) != hashed(2, 1)
+    True
+    """
+    found = np.zeros(1, np.uint64)
+    for part in parts:
+        found = mix(np.array([part % (1 << 64)], np.uint64), found)
+    return int(found[0])
+
+
+def permutation(rows: int, keys: Array, stray: Array | None = None) -> Array:
+    """The order of a window's rows: at place i stands the row of this number.
+
+    >>> permutation(5, np.arange(6)).tolist()
+    [4, 2, 1, 3, 0]
+    """
+    a, b = grid(np.array([rows]))
+    found = scramble(np.arange(rows), int(a[0]), int(b[0]), keys)
+    outside = np.flatnonzero(found >= rows)
+    if stray is None:
+        stray = strays(np.array([rows]), keys[:, None])[0]
+    found[outside] = stray[found[outside] - rows]
+    return np.asarray(found)
+
+
+def grid(rows: Array) -> tuple[Array, Array]:
+    """The sides of nearly square grids with at least so many cells, and fewer than one side too many.
+
+    >>> grid(np.array([10, 16]))
+    (array([4, 4]), array([3, 4]))
+    """
+    a = np.maximum(np.ceil(np.sqrt(rows.astype(np.float64))).astype(np.int64), 1)
+    return a, np.maximum(-(-rows // a), 1)
+
+
+def scramble(cells: Any, a: Any, b: Any, keys: Any) -> Any:
+    """A bijection of the cells 0..a*b-1: a Feistel network whose halves count modulo a and modulo b.
+
+    Works alike on arrays of NumPy and of torch on any device: only sums, products, shifts and masks of whole numbers
+    below 2**63 are used.
+    """
+    left = cells // b
+    right = cells - left * b
+    for number in range(0, ROUNDS, 2):
+        left = left + _share(right, keys[number], a)
+        left = left - a * (left >= a)
+        right = right + _share(left, keys[number + 1], b)
+        right = right - b * (right >= b)
+    return left * b + right
+
+
+def _share(value: Any, key: Any, side: Any) -> Any:
+    """A number in 0..side-1 that looks random, from a value and a 32-bit key."""
+    x = ((value ^ key) * 0x9E3779B1) & MASK
+    x = ((x ^ (x >> 15)) * 0x85EBCA77) & MASK
+    x = x ^ (x >> 13)
+    return (x * side) >> 32
+
+
+def strays(rows: Array, keys: Array) -> list[Array]:
+    """Per window, for each of the grid's cells beyond its rows: the row that a place scrambled there has instead.
+
+    It is scrambled again until it falls among the rows, which keeps the whole a bijection. There are fewer of these
+    cells than a side has, so this is little work. Cells that no place ever reaches go round among themselves; what
+    stands for them means nothing.
+    """
+    a, b = grid(rows)
+    counts = a * b - rows
+    window = np.repeat(np.arange(len(rows)), counts)
+    ends = np.cumsum(counts)
+    found = rows[window] + np.arange(len(window)) - (ends - counts)[window]
+    left = np.arange(len(window))
+    for _ in range(int(counts.max(initial=0)) + 1):
+        own = window[left]
+        found[left] = scramble(found[left], a[own], b[own], keys[:, own])
+        left = left[found[left] >= rows[own]]
+        if not len(left):
+            break
+    found[left] = 0
+    return np.split(found, ends[:-1])
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The runs of rows a rank reads: in the order of lanes and of places inside them, windows one after the other."""
+
+    lane: Array
+    window: Array
+    """The number of the window among all."""
+    block: Array
+    first: Array
+    """The run's first row in its block."""
+    rows: Array
+    start: Array
+    """The place of its first row when all lanes are laid end to end."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of all lanes, laid end to end."""
+
+    lane: Array
+    start: Array
+    """The place of its first row when all lanes are laid end to end."""
+    rows: Array
+    keys: Array
+    """Of the permutation of its rows: ROUNDS x windows, 32 bits each."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of one epoch.
+
+    >>> order = Order((4, 4, 2), seed=7, epoch=0, lanes=2, window=1)
+    >>> blocks, rows = order.locate(np.arange(10))
+    >>> sorted(zip(blocks.tolist(), rows.tolist())) == [
+    ...     (b, r) for b, n in enumerate((4, 4, 2)) for r in range(n)
+    ... ]
+    True
+    """
+
+    blocks: tuple[int, ...]
+    """Rows of every block."""
+    seed: int
+    epoch: int
+    lanes: int = 64
+    window: int = 1
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        if self.lanes < 1 or self.window < 1:
+            raise ValueError(f"lanes={self.lanes} and window={self.window} must be at least 1")
+        if not self.shuffle and self.lanes != 1:
+            raise ValueError(f"lanes={self.lanes}: the order of the files is a single lane")
+
+    @cached_property
+    def rows(self) -> int:
+        """All rows of the epoch."""
+        return sum(self.blocks)
+
+    @cached_property
+    def lane_starts(self) -> Array:
+        """Where each lane begins when all are laid end to end, and the end; the first N mod C are one row longer."""
+        lanes = np.arange(self.lanes + 1, dtype=np.int64)
+        each, more = divmod(self.rows, self.lanes)
+        return np.asarray(lanes * each + np.minimum(lanes, more))
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """Every lane's runs of rows, cut at the edges of lanes and of first windows."""
+        return _pieces(self)
+
+    @cached_property
+    def windows(self) -> Windows:
+        """Every lane's windows."""
+        pieces = self.pieces
+        heads = np.flatnonzero(np.diff(pieces.window, prepend=-1))
+        starts = pieces.start[heads]
+        rows = np.diff(np.append(starts, self.rows))
+        lane = pieces.lane[heads]
+        first_of_lane = np.searchsorted(lane, lane)
+        inner = np.arange(len(heads)) - first_of_lane
+        salt = mix(lane.astype(np.uint64), hashed(1, self.seed, self.epoch))
+        words = [mix(mix(inner.astype(np.uint64), salt), number) for number in range(ROUNDS // 2)]
+        keys = np.stack([half for word in words for half in (word & np.uint64(MASK), word >> np.uint64(32))])
+        return Windows(lane, starts, rows, keys.astype(np.int64))
+
+    def locate(self, t: Array) -> tuple[Array, Array]:
+        """The block, and the row in it, of the rows of these numbers in the epoch."""
+        t = np.asarray(t, np.int64)
+        place = self.lane_starts[t % self.lanes] + t // self.lanes
+        windows, pieces = self.windows, self.pieces
+        window = np.searchsorted(windows.start, place, "right") - 1
+        start = windows.start[window]
+        inside = np.empty_like(place)
+        for number in np.unique(window):
+            rows = int(windows.rows[number])
+            found = np.arange(rows)
+            if self.shuffle:
+                found = permutation(rows, windows.keys[:, number])
+            chosen = window == number
+            inside[chosen] = found[(place - start)[chosen]]
+        piece = np.searchsorted(pieces.start, start + inside, "right") - 1
+        return pieces.block[piece], pieces.first[piece] + start + inside - pieces.start[piece]
+
+
+def _pieces(order: Order) -> Pieces:
+    rows = np.array(order.blocks, np.int64)
+    turn = np.arange(len(rows))
+    if order.shuffle:
+        turn = np.argsort(mix(turn, hashed(0, order.seed, order.epoch)), kind="stable")
+    turn = turn[rows[turn] > 0]
+    ends = np.cumsum(rows[turn])
+    # Cuts at block ends and lane starts; then, per lane, one more inside its first window.
+    edges = np.unique(np.concatenate([[0], ends, order.lane_starts]))
+    edges = edges[edges < order.rows]
+    lane = np.searchsorted(order.lane_starts, edges, "right") - 1
+    number = np.arange(len(edges)) - np.searchsorted(lane, lane)
+    cuts = _first_windows(order, edges, lane, number)
+    starts = np.union1d(edges, cuts)
+    lane = np.searchsorted(order.lane_starts, starts, "right") - 1
+    # A window begins at every w-th run of a lane and at the cut inside the first one.
+    run = np.searchsorted(edges, starts, "right") - 1
+    place = number[run]
+    begins = ((place % order.window == 0) & np.isin(starts, edges)) | np.isin(starts, cuts)
+    at = np.searchsorted(ends, starts, "right")
+    block = turn[at]
+    first = starts - (ends - rows[turn])[at]
+    return Pieces(lane, np.cumsum(begins) - 1, block, first, np.diff(np.append(starts, order.rows)), starts)
+
+
+def _first_windows(order: Order, edges: Array, lane: Array, number: Array) -> Array:
+    """Where each lane's first window ends: at (lane mod STAGGER + 1) / STAGGER of its first w runs."""
+    heads = np.flatnonzero(number == 0)
+    after = np.append(heads[1:], len(edges))
+    ends = np.append(edges, order.rows)[np.minimum(heads + order.window, after)]
+    begin = edges[heads]
+    share = lane[heads] % STAGGER + 1
+    cut = begin + (ends - begin) * share // STAGGER
+    return np.asarray(cut[(cut > begin) & (cut < ends)])
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How the rows of an epoch fall into steps, and a step's rows to ranks.
+
+    >>> Steps(rows=10, batch=4, last="drop").count, Steps(rows=10, batch=4, last="pad").count
+    (2, 3)
+    """
+
+    rows: int
+    batch: int
+    """Rows of a step on all ranks together."""
+    last: str = "drop"
+
+    @property
+    def count(self) -> int:
+        """Steps of the epoch; equal on all ranks."""
+        return self.left(0)
+
+    def left(self, start: int) -> int:
+        """Steps from row `start` of the epoch on."""
+        rows = max(self.rows - start, 0)
+        return rows // self.batch if self.last == "drop" else -(-rows // self.batch)
+
+    def of_rank(self, step: int, rank: int, world: int, lanes: int, start: int = 0) -> Array:
+        """The numbers of the rows that a rank has in a step, in their order; steps are counted from row `start`.
+
+        Where the world divides the lanes, a rank's rows are those with t % world == rank: each lane has one owner. Else
+        the step's rows are sorted by lane and cut into equal runs.
+        """
+        first = start + step * self.batch
+        t = np.arange(first, min(first + self.batch, self.rows), dtype=np.int64)
+        if lanes % world == 0:
+            return np.asarray(t[t % world == rank])
+        by_lane = t[np.argsort(t % lanes, kind="stable")]
+        return np.asarray(by_lane[len(t) * rank // world : len(t) * (rank + 1) // world])

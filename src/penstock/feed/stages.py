@@ -1,0 +1,151 @@
+"""Reader threads: windows are fetched in the order they are needed, into slots, a bounded number at a time.
+
+A window gets its slot before any window that is needed later, so that readers can never starve the consumer of the one
+it waits for. What goes wrong in a reader reaches the consumer as the error it was, with the shard it happened to.
+`loader` takes windows out as they become ready and gives their slots back.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from penstock.feed.route import Fetch, Need
+
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A window that lies in its slot."""
+
+    need: Need
+    slot: int
+
+
+@dataclass
+class _Open:
+    """A window some of whose runs are still being read."""
+
+    need: Need
+    slot: int
+    left: int
+
+
+Read = Callable[[int, Fetch, int], None]
+"""Reads a run of rows into a slot; the first argument is the reader's number."""
+Finish = Callable[[int, Need, int], None]
+"""Called by the reader that completes a window, before it is ready."""
+
+
+@dataclass
+class Waiting:
+    """How long each side waited for the other, in seconds."""
+
+    readers: float = 0.0
+    consumer: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add_readers(self, seconds: float) -> None:
+        """Some reader waited for a slot."""
+        with self.lock:
+            self.readers += seconds
+
+
+class Readers:
+    """Threads that fetch windows; a context manager, after which none is left."""
+
+    def __init__(
+        self, needs: Iterable[Need], read: Read, finish: Finish, slots: int, threads: int, waiting: Waiting
+    ) -> None:
+        self._jobs = ((need, fetch) for need in needs for fetch in need.fetches)
+        self._read, self._finish, self._waiting = read, finish, waiting
+        self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for slot in range(slots):
+            self._free.put(slot)
+        self._done: queue.SimpleQueue[Ready | BaseException] = queue.SimpleQueue()
+        self._turn = threading.Lock()
+        self._open: _Open | None = None
+        self._stopped = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(number,), name=f"penstock-reader-{number}", daemon=True)
+            for number in range(threads)
+        ]
+
+    def __enter__(self) -> Readers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the threads; what they were reading is dropped."""
+        self._stopped.set()
+        for thread in self._threads:
+            if thread.is_alive() and thread is not threading.current_thread():
+                thread.join()
+
+    def next(self) -> Ready:
+        """The next window that has become ready, in whatever order; raises what a reader raised."""
+        while True:
+            try:
+                found = self._done.get(timeout=POLL_SECONDS)
+            except queue.Empty:
+                if not any(thread.is_alive() for thread in self._threads) and self._done.empty():
+                    raise RuntimeError("the readers ended before all rows were read") from None
+                continue
+            if isinstance(found, BaseException):
+                self._stopped.set()
+                raise found
+            return found
+
+    def release(self, slot: int) -> None:
+        """The rows of a slot are not needed any more."""
+        self._free.put(slot)
+
+    def _run(self, number: int) -> None:
+        try:
+            while not self._stopped.is_set():
+                job = self._take()
+                if job is None:
+                    return
+                window, fetch = job
+                self._read(number, fetch, window.slot)
+                with self._waiting.lock:
+                    window.left -= 1
+                    last = window.left == 0
+                if last:
+                    self._finish(number, window.need, window.slot)
+                    self._done.put(Ready(window.need, window.slot))
+        except BaseException as error:
+            self._done.put(error)
+
+    def _take(self) -> tuple[_Open, Fetch] | None:
+        """The next run to read. Under one lock, so that slots are given out in the order of need."""
+        with self._turn:
+            job = next(self._jobs, None)
+            if job is None:
+                return None
+            need, fetch = job
+            if self._open is None or self._open.need is not need:
+                slot = self._slot()
+                if slot is None:
+                    return None
+                self._open = _Open(need, slot, len(need.fetches))
+            return self._open, fetch
+
+    def _slot(self) -> int | None:
+        began = time.perf_counter()
+        while not self._stopped.is_set():
+            try:
+                slot = self._free.get(timeout=POLL_SECONDS)
+            except queue.Empty:
+                continue
+            self._waiting.add_readers(time.perf_counter() - began)
+            return slot
+        return None

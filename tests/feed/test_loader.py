@@ -1,0 +1,232 @@
+"""Loaders against the order they promise: every row once, the same for any world, resumed anywhere, nothing left."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pytest
+
+import penstock as pk
+from penstock.dataset.snapshot import Snapshot
+from penstock.errors import CorruptError, DatasetError, SelectionError
+from penstock.feed.loader import Loader, Settings
+from penstock.feed.loaders import chosen_specs, numpy_loader, torch_loader
+from penstock.feed.order import Order
+
+ROWS = 1203
+BATCH = 35
+
+
+def table() -> pa.Table:
+    return pa.table(
+        {
+            "id": np.arange(ROWS),
+            "v": pa.FixedSizeListArray.from_arrays(np.repeat(np.arange(ROWS, dtype=np.float32), 3), 3),
+            "even": np.arange(ROWS) % 2 == 0,
+            "tokens": [list(range(row % 4)) for row in range(ROWS)],
+            "text": [f"row {row}" for row in range(ROWS)],
+        }
+    )
+
+
+TENSORS = {"id": "id", "v": "v", "even": "even", "tokens": pk.ragged("tokens"), "text": "text"}
+
+
+@pytest.fixture(scope="module", params=[{}, {"compression": "zstd"}, {"format": "parquet"}], ids=str)
+def snapshot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    path = tmp_path_factory.mktemp("feed")
+    ds = pk.write(table(), path, TENSORS, shuffle=False, shards=3, block_bytes=2000, **request.param)
+    return ds._snapshot
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    files, threads = psutil.Process().num_fds(), threading.active_count()
+    yield
+    assert threading.active_count() <= threads
+    assert psutil.Process().num_fds() <= files
+
+
+def make(
+    snapshot: Snapshot, framework: str = "numpy", tensors: list[str] | None = None, **settings
+) -> Loader:
+    specs = chosen_specs(snapshot, tensors)
+    chosen = Settings(**{"batch_size": BATCH, "lanes": 8, "window": 2, "seed": 3, **settings})
+    if framework == "numpy":
+        return numpy_loader(snapshot, specs, chosen)
+    return torch_loader(snapshot, specs, chosen, "cpu")
+
+
+def expected(snapshot: Snapshot, lanes: int = 8, shuffle: bool = True, epoch: int = 0) -> np.ndarray:
+    """The ids in the order of the epoch, from the order alone."""
+    order = Order(tuple(snapshot.index.rows.tolist()), 3, epoch, lanes if shuffle else 1, 2, shuffle)
+    blocks, rows = order.locate(np.arange(ROWS))
+    return snapshot.index.starts[blocks] + rows
+
+
+def check_batch(batch: dict, valid: np.ndarray) -> np.ndarray:
+    ids = np.asarray(batch["id"])[valid]
+    assert (np.asarray(batch["v"])[valid] == ids[:, None]).all()
+    assert (np.asarray(batch["even"])[valid] == (ids % 2 == 0)).all()
+    for place, number in zip(np.flatnonzero(valid).tolist(), ids.tolist(), strict=True):
+        assert np.asarray(batch["tokens"].row(place)).tolist() == list(range(number % 4))
+        assert np.asarray(batch["text"].row(place)).tobytes().decode() == f"row {number}"
+    return ids
+
+
+@pytest.mark.parametrize("last", ["drop", "short", "pad"])
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_ranks_together_see_the_order(snapshot, framework, world, shuffle, last) -> None:
+    ids = expected(snapshot, shuffle=shuffle)
+    seen = []
+    for rank in range(world):
+        loader = make(snapshot, framework, rank=rank, world=world, shuffle=shuffle, last=last)
+        length, mine = len(loader), []
+        for batch in loader:
+            size = len(batch["id"])
+            if last == "pad":
+                assert size == BATCH
+                assert not np.asarray(batch["v"])[~np.asarray(batch["valid"])].any()
+            valid = np.asarray(batch["valid"]) if last == "pad" else np.ones(size, bool)
+            mine.append(check_batch(batch, valid))
+        assert len(mine) == length
+        seen.append(mine)
+    batch = BATCH * world
+    assert len(seen[0]) == (ROWS // batch if last == "drop" else -(-ROWS // batch))
+    for step in range(len(seen[0])):
+        together = np.concatenate([mine[step] for mine in seen])
+        assert sorted(together.tolist()) == sorted(ids[step * batch : (step + 1) * batch].tolist())
+        if world == 1:
+            assert together.tolist() == ids[step * batch : (step + 1) * batch].tolist()
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (1, 3), (3, 2), (2, 4)])
+def test_it_goes_on_where_it_stopped_on_another_world(snapshot, first, second) -> None:
+    ids = expected(snapshot).tolist()
+    seen, states = [], []
+    for rank in range(first):
+        loader = make(snapshot, rank=rank, world=first, last="short", tensors=["id"])
+        batches = iter(loader)
+        for _ in range(4):
+            seen += next(batches)["id"].tolist()
+        batches.close()
+        states.append(loader.state_dict())
+    assert all(state == states[0] for state in states), "the state is the same on all ranks"
+    assert states[0]["t"] == 4 * BATCH * first
+    for rank in range(second):
+        loader = make(snapshot, rank=rank, world=second, last="short", tensors=["id"], lanes=2)
+        loader.load_state_dict(states[0])
+        left = len(loader)
+        resumed = [batch["id"].tolist() for batch in loader]
+        assert len(resumed) == left
+        seen += [number for batch in resumed for number in batch]
+        assert loader.state_dict()["epoch"] == 1
+        assert loader.state_dict()["t"] == 0
+    assert sorted(seen) == sorted(ids)
+
+
+def test_epochs_follow_each_other_in_orders_of_their_own(snapshot) -> None:
+    loader = make(snapshot, tensors=["id"], last="short", rank=0, world=1)
+    for epoch in range(3):
+        found = np.concatenate([batch["id"] for batch in loader])
+        assert found.tolist() == expected(snapshot, epoch=epoch).tolist()
+    loader.set_epoch(1)
+    assert next(iter(loader))["id"].tolist() == expected(snapshot, epoch=1)[:BATCH].tolist()
+
+
+def test_a_batch_stays_what_it_was(snapshot) -> None:
+    batches = list(make(snapshot, tensors=["id", "v"], rank=0, world=1))
+    ids = np.concatenate([batch["id"] for batch in batches])
+    assert ids.tolist() == expected(snapshot)[: len(ids)].tolist()
+
+
+def test_leaving_early_leaves_nothing(snapshot) -> None:
+    for _ in range(3):
+        batches = iter(make(snapshot, rank=0, world=1))
+        next(batches)
+        del batches
+
+
+def test_an_error_in_the_loop_leaves_nothing(snapshot) -> None:
+    def loop() -> None:
+        for batch in make(snapshot, rank=0, world=1):
+            raise ZeroDivisionError(len(batch))
+
+    with pytest.raises(ZeroDivisionError):
+        loop()
+
+
+def test_a_truncated_shard_reaches_the_loop_by_name(tmp_path: Path) -> None:
+    ds = pk.write(table(), tmp_path, "id", shards=2, block_bytes=2000)
+    shard = tmp_path / ds.shards[1].file
+    shard.write_bytes(shard.read_bytes()[: ds.shards[1].bytes // 2])
+    with pytest.raises(CorruptError, match=ds.shards[1].file):
+        list(make(ds._snapshot, rank=0, world=1))
+
+
+def test_a_flipped_byte_is_found_on_the_first_read(tmp_path: Path) -> None:
+    ds = pk.write(table(), tmp_path, "id", shards=1, block_bytes=2000)
+    offset = int(ds._snapshot.index.buffers[3, 0]["offset"])
+    shard = tmp_path / ds.shards[0].file
+    data = bytearray(shard.read_bytes())
+    data[offset + 5] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(CorruptError, match="block 3"):
+        list(make(ds._snapshot, rank=0, world=1))
+
+
+def test_states_of_something_else_are_refused(snapshot) -> None:
+    loader = make(snapshot, rank=0, world=1)
+    state = loader.state_dict()
+    for key, value in (("format", 2), ("fingerprint", "other"), ("seed", 4), ("shuffle", False)):
+        with pytest.raises(DatasetError, match=f"another {key}"):
+            loader.load_state_dict({**state, key: value})
+    loader.load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"batch_size": 0},
+        {"batch_size": None},
+        {"global_batch_size": 8},
+        {"last": "keep"},
+        {"lanes": 0},
+        {"window": True},
+        {"seed": 1.5},
+        {"memory": -1},
+    ],
+)
+def test_wrong_settings_are_refused_at_once(snapshot, wrong) -> None:
+    with pytest.raises(SelectionError):
+        make(snapshot, **wrong)
+
+
+def test_a_global_batch_is_shared_out(snapshot) -> None:
+    loader = make(snapshot, batch_size=None, global_batch_size=60, rank=1, world=3, tensors=["id"])
+    assert {len(batch["id"]) for batch in loader} == {20}
+    with pytest.raises(SelectionError, match="multiple"):
+        len(make(snapshot, batch_size=None, global_batch_size=61, rank=0, world=3))
+
+
+def test_too_little_memory_is_an_error_that_names_what_would_fit(snapshot) -> None:
+    loader = make(snapshot, rank=0, world=1, memory=1000)
+    with pytest.raises(SelectionError, match=r"lanes=8 and window=2.*memory=1\.0 kB"):
+        next(iter(loader))
+    plenty = replace(loader.settings, memory=1 << 30)
+    assert next(iter(make(snapshot, rank=0, world=1, memory=plenty.memory)))
+
+
+def test_a_transform_sees_every_batch(snapshot) -> None:
+    loader = make(
+        snapshot, rank=0, world=1, tensors=["id"], transform=lambda batch: {"twice": batch["id"] * 2}
+    )
+    assert next(iter(loader))["twice"].tolist() == (expected(snapshot)[:BATCH] * 2).tolist()
