@@ -126,9 +126,9 @@ def floors(ds: pk.Dataset, threads: int) -> tuple[float, float]:
     return copy, sum(done) / (time.perf_counter() - began) / 1e9
 
 
-def epoch(ds: pk.Dataset, batch: int, threads: int, seed: int, lanes: int) -> tuple[float, float]:
+def epoch(ds: pk.Dataset, batch: int, threads: int, seed: int, verify: bool = False) -> tuple[float, float]:
     snapshot = ds._snapshot
-    settings = Settings(batch, seed=seed, rank=0, world=1, threads=threads, lanes=lanes, verify=False)
+    settings = Settings(batch, seed=seed, rank=0, world=1, threads=threads, verify=verify)
     loader = torch_loader(snapshot, chosen_specs(snapshot, None), settings, "cuda")
     torch.cuda.synchronize()
     began = time.perf_counter()
@@ -147,8 +147,7 @@ def main() -> None:
     parser.add_argument("--folder")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", default=[8, 12])
-    parser.add_argument("--lanes", type=int, default=64)
-    parser.add_argument("--blocks", type=int, nargs="+", default=[8 << 20])
+    parser.add_argument("--blocks", type=int, nargs="+", default=[16 << 20])
     given = parser.parse_args()
     root = tempfile.mkdtemp(prefix="penstock-feed-", dir=given.folder)
     try:
@@ -162,9 +161,12 @@ def main() -> None:
                         f"{kind}, {threads} threads: pinned copy {copy:.1f}, preadv {read:.1f} GB/s (floors)"
                     )
                     for batch in (8192, 65536):
-                        rates = [epoch(ds, batch, threads, seed, given.lanes) for seed in range(given.epochs)]
+                        rates = [epoch(ds, batch, threads, seed) for seed in range(given.epochs)]
                         shown = ", ".join(f"{rate:.1f} ({wait:.0%} in gather)" for rate, wait in rates)
                         print(f"  batch {batch}, blocks {block >> 20} MiB: {shown}", flush=True)
+                    rate, _ = epoch(ds, 8192, threads, 0, verify=True)
+                    kind_of_sum = ds.shards[0].checksum.partition(":")[0]
+                    print(f"  batch 8192, every block's {kind_of_sum} checked: {rate:.1f}", flush=True)
                 shutil.rmtree(os.path.join(root, kind))
     finally:
         shutil.rmtree(root, ignore_errors=True)

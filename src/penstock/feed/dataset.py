@@ -18,13 +18,26 @@ from penstock.dataset.verify import verify
 from penstock.dataset.writing import named
 from penstock.dtypes import TensorSpec
 from penstock.errors import DatasetError, humane_bytes
+from penstock.feed.loader import Loader, Settings, Transform
+from penstock.feed.loaders import (
+    chosen_specs,
+    jax_loader,
+    numpy_loader,
+    reader_threads,
+    tensorflow_dataset,
+    torch_loader,
+)
 from penstock.wire.nulls import Nulls
 from penstock.wire.selection import Tensors
 
 if TYPE_CHECKING:
     import os
 
+    import tensorflow as tf
+
 DAY = 24 * 3600.0
+LANES, WINDOW = 64, 1
+"""How far shuffling mixes; see `penstock.feed.order`."""
 
 
 class Dataset:
@@ -100,6 +113,174 @@ class Dataset:
             self._committed("no checksums")
         names = [tensors] if isinstance(tensors, str) else tensors
         return self._snapshot.read(rows if rows is not None else slice(None), names, verify)
+
+    def torch(
+        self,
+        batch_size: int | None = None,
+        *,
+        device: Any = "cpu",
+        shuffle: bool = True,
+        seed: int = 0,
+        tensors: Sequence[str] | None = None,
+        global_batch_size: int | None = None,
+        last: str = "drop",
+        rank: int | None = None,
+        world: int | None = None,
+        lanes: int = LANES,
+        window: int = WINDOW,
+        memory: int | None = None,
+        verify: bool = True,
+        transform: Transform | None = None,
+    ) -> Loader:
+        """Batches as dictionaries of torch tensors on `device`, epoch after epoch.
+
+        `batch_size`: rows of each rank; or `global_batch_size`, of all ranks together. `last`: "drop" an incomplete
+        last batch, "pad" it with zero rows (and a tensor `valid`), or give it "short".
+
+        `shuffle`: rows come in an order of the seed and the epoch, whatever the number of ranks; False for the order
+        of the files. `lanes` and `window` say how far it mixes: rows out of about lanes x window blocks.
+
+        `rank`, `world`: found by themselves (torch.distributed, the launcher's environment, TF_CONFIG, JAX) when the
+        first batch is asked for. `memory`: the most a rank may use for what is being shuffled; too little is an error.
+
+        `verify`: check every block's bytes the first time they are read. `transform`: a function of the batch.
+
+        >>> import tempfile
+        >>> import pyarrow as pa
+        >>> import penstock as pk
+        >>> ds = pk.write(pa.table({"a": list(range(10))}), tempfile.mkdtemp(), shuffle=False)
+        >>> [batch["a"].tolist() for batch in ds.torch(batch_size=5, shuffle=False)]
+        [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+        """
+        settings = Settings(
+            batch_size,
+            shuffle,
+            seed,
+            global_batch_size,
+            last,
+            rank,
+            world,
+            lanes,
+            window,
+            memory,
+            reader_threads(on_device=str(device) != "cpu"),
+            verify,
+            transform,
+        )
+        specs = chosen_specs(self._snapshot, tensors)
+        return torch_loader(self._snapshot, specs, settings, device)
+
+    def numpy(
+        self,
+        batch_size: int | None = None,
+        *,
+        shuffle: bool = True,
+        seed: int = 0,
+        tensors: Sequence[str] | None = None,
+        global_batch_size: int | None = None,
+        last: str = "drop",
+        rank: int | None = None,
+        world: int | None = None,
+        lanes: int = LANES,
+        window: int = WINDOW,
+        memory: int | None = None,
+        verify: bool = True,
+        transform: Transform | None = None,
+    ) -> Loader:
+        """Batches as dictionaries of NumPy arrays; arguments as in `torch`."""
+        settings = Settings(
+            batch_size,
+            shuffle,
+            seed,
+            global_batch_size,
+            last,
+            rank,
+            world,
+            lanes,
+            window,
+            memory,
+            reader_threads(on_device=False),
+            verify,
+            transform,
+        )
+        specs = chosen_specs(self._snapshot, tensors)
+        return numpy_loader(self._snapshot, specs, settings)
+
+    def jax(
+        self,
+        batch_size: int | None = None,
+        *,
+        device: Any = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        tensors: Sequence[str] | None = None,
+        global_batch_size: int | None = None,
+        last: str = "drop",
+        rank: int | None = None,
+        world: int | None = None,
+        lanes: int = LANES,
+        window: int = WINDOW,
+        memory: int | None = None,
+        verify: bool = True,
+        transform: Transform | None = None,
+    ) -> Loader:
+        """Batches as dictionaries of JAX arrays on `device`; arguments as in `torch`."""
+        settings = Settings(
+            batch_size,
+            shuffle,
+            seed,
+            global_batch_size,
+            last,
+            rank,
+            world,
+            lanes,
+            window,
+            memory,
+            reader_threads(on_device=False),
+            verify,
+            transform,
+        )
+        specs = chosen_specs(self._snapshot, tensors)
+        return jax_loader(self._snapshot, specs, settings, device)
+
+    def tensorflow(
+        self,
+        batch_size: int | None = None,
+        *,
+        shuffle: bool = True,
+        seed: int = 0,
+        tensors: Sequence[str] | None = None,
+        global_batch_size: int | None = None,
+        last: str = "drop",
+        rank: int | None = None,
+        world: int | None = None,
+        lanes: int = LANES,
+        window: int = WINDOW,
+        memory: int | None = None,
+        verify: bool = True,
+        transform: Transform | None = None,
+    ) -> tf.data.Dataset:
+        """A `tf.data.Dataset` of batches, each iteration of it an epoch; arguments as in `torch`.
+
+        Ragged tensors come as `tf.RaggedTensor`.
+        """
+        settings = Settings(
+            batch_size,
+            shuffle,
+            seed,
+            global_batch_size,
+            last,
+            rank,
+            world,
+            lanes,
+            window,
+            memory,
+            reader_threads(on_device=False),
+            verify,
+            transform,
+        )
+        specs = chosen_specs(self._snapshot, tensors)
+        return tensorflow_dataset(self._snapshot, specs, settings)
 
     def verify(self) -> None:
         """Check every byte of every shard; `CorruptError` names each bad shard and block."""

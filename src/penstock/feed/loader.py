@@ -6,10 +6,9 @@ numbers, the same on all ranks: which dataset, seed, epoch, and how many rows of
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.dataset.snapshot import Snapshot
@@ -21,9 +20,13 @@ from penstock.feed.order import LAST, Order, Steps
 from penstock.feed.route import Route
 from penstock.feed.source import RowSource
 from penstock.feed.stages import Readers, Waiting
-from penstock.feed.world import World, find_world
+from penstock.feed.world import World, agree, find_world, refuse_worker_processes
 
 STATE_FORMAT = 1
+BOUND_SHARE = 0.05
+"""A consumer that waits less of its time is what bounds."""
+Transform = Callable[[dict[str, Any]], dict[str, Any]]
+"""A function of a batch, applied to each."""
 MakeArena = Callable[[tuple[TensorSpec, ...], int, int], Arena]
 """Tensors, slots, rows of a slot -> the arena."""
 
@@ -44,7 +47,7 @@ class Settings:
     memory: int | None = None
     threads: int = 2
     verify: bool = True
-    transform: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    transform: Transform | None = None
 
     def __post_init__(self) -> None:
         if (self.batch_size is None) == (self.global_batch_size is None):
@@ -87,6 +90,34 @@ class Stats:
     """Seconds in which readers, added up, waited for memory to become free."""
     memory: int = 0
 
+    threads: int = 0
+
+    def verdict(self) -> str:
+        """Which side bounds.
+
+        >>> print(Stats(rows=10, bytes=10**9, seconds=10.0, waited=0.1, threads=4).verdict())
+        the consumer bounds: it waited 0.1 s of 10.0 s (1%), and took 0.10 GB/s; a faster feed would change nothing.
+        """
+        if not self.seconds:
+            return "nothing was read yet."
+        share = self.waited / self.seconds
+        rate = self.bytes / self.seconds / 1e9
+        if share < BOUND_SHARE:
+            return (
+                f"the consumer bounds: it waited {self.waited:.1f} s of {self.seconds:.1f} s ({share:.0%}), and took "
+                f"{rate:.2f} GB/s; a faster feed would change nothing."
+            )
+        idle = self.readers_waited / (self.threads * self.seconds) if self.threads else 0.0
+        if idle > 0.5:
+            return (
+                f"the gather bounds: the consumer waited {share:.0%} of {self.seconds:.1f} s at {rate:.2f} GB/s, while "
+                f"{self.threads} readers had nothing to do {idle:.0%} of it; larger batches, or fewer tensors, help."
+            )
+        return (
+            f"reading bounds: the consumer waited {share:.0%} of {self.seconds:.1f} s at {rate:.2f} GB/s, and "
+            f"{self.threads} readers were busy {1 - idle:.0%} of it; faster storage, or more ranks, would help."
+        )
+
     @property
     def rows_per_second(self) -> float:
         """Rows handed out per second."""
@@ -98,7 +129,7 @@ class Stats:
         return self.bytes / self.seconds if self.seconds else 0.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Position:
     """Where a loader stands: the epoch, and the rows of it that are behind, on all ranks together."""
 
@@ -106,9 +137,11 @@ class Position:
     t: int = 0
 
 
-@dataclass
 class Loader:
-    """Batches of a dataset, epoch after epoch.
+    """Batches of a dataset, epoch after epoch; made by `Dataset.torch` and its siblings.
+
+    Each `for` loop is one epoch, in an order of its own; leaving a loop early ends the epoch. `state_dict` may be taken
+    at any step, and `load_state_dict` goes on there, on any number of ranks.
 
     >>> import tempfile
     >>> import pyarrow as pa
@@ -119,23 +152,29 @@ class Loader:
     ([4, 4], 2, 1)
     """
 
-    snapshot: Snapshot
-    specs: tuple[TensorSpec, ...]
-    settings: Settings
-    make_arena: MakeArena
-    gather_bytes: int
-    """What is gathered at once, of several steps where they are small."""
-    position: Position = field(default_factory=Position)
-    stats: Stats = field(default_factory=Stats)
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        specs: tuple[TensorSpec, ...],
+        settings: Settings,
+        make_arena: MakeArena,
+        gather_bytes: int,
+    ) -> None:
+        self.snapshot, self.specs, self.settings = snapshot, specs, settings
+        self.make_arena, self.gather_bytes = make_arena, gather_bytes
+        self.position = Position()
+        self.stats = Stats()
+        self._next = Position()
+        self._agreed = False
 
     def __len__(self) -> int:
         """Batches that the next iteration gives."""
-        return self._steps(self._world()).left(self.position.t)
+        return self._steps(self.world()).left(self._next.t)
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin with this epoch next; for trainers that say so."""
-        if epoch != self.position.epoch:
-            self.position = Position(epoch)
+        """Begin with this epoch next; for trainers that say so. One that was entered by `load_state_dict` stays so."""
+        if epoch != self._next.epoch:
+            self._next = Position(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Where it stands, in plain numbers, the same on all ranks."""
@@ -161,40 +200,51 @@ class Loader:
                     "Load it into a loader of the same dataset, seed and shuffle."
                 )
         self.settings = replace(self.settings, lanes=int(state["lanes"]), window=int(state["window"]))
-        self.position = Position(int(state["epoch"]), int(state["t"]))
+        self.position = self._next = Position(int(state["epoch"]), int(state["t"]))
 
-    def _world(self) -> World:
+    def world(self) -> World:
+        """This process's rank among all, as said or as found now."""
         return find_world(self.settings.rank, self.settings.world)
 
     def _steps(self, world: World) -> Steps:
         return Steps(self.snapshot.manifest.rows, self.settings.batch(world.size), self.settings.last)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        world = self._world()
-        return _epoch(self, world, self._steps(world))
+        refuse_worker_processes()
+        world = self.world()
+        steps = self._steps(world)
+        if self.settings.rank is None and not self._agreed:
+            agree({**self.state_dict(), "batch": steps.batch, "last": steps.last}, world)
+            self._agreed = True
+        start, self._next = self._next, Position(self._next.epoch + 1)
+        self.position, self.stats = start, Stats()
+        return _epoch(self, world, steps, start)
+
+    def verdict(self) -> str:
+        """One sentence about the last iteration: which side bounds, with the arithmetic."""
+        return self.stats.verdict()
 
 
-def _epoch(loader: Loader, world: World, steps: Steps) -> Iterator[dict[str, Any]]:
-    """One epoch from where the loader stands; its end is the next epoch's beginning."""
-    settings, position = loader.settings, loader.position
+def _epoch(loader: Loader, world: World, steps: Steps, start: Position) -> Iterator[dict[str, Any]]:
+    """One epoch from a position on; its end is the next epoch's beginning."""
+    settings = loader.settings
     blocks = tuple(loader.snapshot.index.rows.tolist())
     lanes = settings.lanes if settings.shuffle else 1
-    order = Order(blocks, settings.seed, position.epoch, lanes, settings.window, settings.shuffle)
-    route = Route(order, steps, world.rank, world.size, position.t)
-    count = steps.left(position.t)
-    run = _Run(loader, route, count)
+    order = Order(blocks, settings.seed, start.epoch, lanes, settings.window, settings.shuffle)
+    route = Route(order, steps, world.rank, world.size, start.t)
+    run = _Run(loader, route, start.epoch, steps.left(start.t))
     try:
         yield from run.batches()
     finally:
         run.close()
-    loader.position = Position(position.epoch + 1)
+    loader.position = Position(start.epoch + 1)
 
 
 class _Run:
     """The threads and the memory of one iteration."""
 
-    def __init__(self, loader: Loader, route: Route, count: int) -> None:
-        self._loader, self._route, self._count = loader, route, count
+    def __init__(self, loader: Loader, route: Route, epoch: int, count: int) -> None:
+        self._loader, self._route, self._epoch, self._count = loader, route, epoch, count
         settings, specs = loader.settings, loader.specs
         self._row_bytes = max(sum(spec.row_bytes for spec in specs), 1)
         self._rows = -(-route.steps.batch // route.world)
@@ -210,7 +260,6 @@ class _Run:
             route.needs(), self._read, self._finish, slots, settings.threads, self._waiting
         )
         self._assembly = Assembly(route, self._readers, self._arena, capacity)
-        self._closed = threading.Lock()
 
     def _steps_together(self) -> int:
         """As many steps as fit the gather, as long as lanes need few windows for it."""
@@ -254,7 +303,7 @@ class _Run:
                         self._arena.hand_over(whole)
                     found = self._arena.cut(whole, at, at + size)
                     at += size
-                    loader.position.t = min(start + (step + 1) * batch, rows)
+                    loader.position = Position(self._epoch, min(start + (step + 1) * batch, rows))
                     self._count_in(size, began)
                     yield self._finished(found, size)
 
@@ -294,6 +343,7 @@ class _Run:
         stats.seconds = time.perf_counter() - began
         stats.readers_waited = self._waiting.readers
         stats.memory = self._memory
+        stats.threads = self._loader.settings.threads
 
     def close(self) -> None:
         """End the threads, close the files, free the memory; more than once is fine."""

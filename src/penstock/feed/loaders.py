@@ -1,29 +1,31 @@
-"""What `Dataset.numpy` and `Dataset.torch` do: the tensors asked for, the arena that fits the device, a `Loader`."""
+"""What `Dataset.numpy`, `.torch`, `.jax` and `.tensorflow` do: the tensors asked for, a `Loader` for the framework."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
-from penstock.errors import SelectionError, listed
+from penstock.errors import MissingDependency, SelectionError, listed
+from penstock.feed import jax as jax_feed
+from penstock.feed import tensorflow as tensorflow_feed
+from penstock.feed import torch as torch_feed
 from penstock.feed.arena import Arena, HostArena
 from penstock.feed.loader import Loader, Settings
 from penstock.machine import usable_cores
+from penstock.wire.ragged import Ragged
 
-if TYPE_CHECKING:
-    pass
-
-MOST_THREADS = 12
-"""Readers of one rank: on 16 cores, page cache warm, more of them read no faster."""
+DEVICE_THREADS, HOST_THREADS = 10, 4
+"""Readers of one rank. On 16 cores 6 to 10 fed a GPU equally fast; on the host they share cores with the gather."""
 
 
 def chosen_specs(snapshot: Snapshot, tensors: Sequence[str] | None) -> tuple[TensorSpec, ...]:
     """The tensors named, in the dataset's order; all of them without names."""
     if tensors is None:
         return snapshot.manifest.tensors
-    names = list(tensors)
+    names = [tensors] if isinstance(tensors, str) else list(tensors)
     for name in names:
         snapshot.spec(name)
     if not names:
@@ -32,9 +34,9 @@ def chosen_specs(snapshot: Snapshot, tensors: Sequence[str] | None) -> tuple[Ten
     return tuple(spec for spec in snapshot.manifest.tensors if spec.name in names)
 
 
-def reader_threads(device: str) -> int:
+def reader_threads(on_device: bool) -> int:
     """How many threads read for one rank."""
-    return min(MOST_THREADS, max(usable_cores() - 2, 2)) if device != "cpu" else min(usable_cores(), 4)
+    return max(min(usable_cores(), DEVICE_THREADS if on_device else HOST_THREADS), 2)
 
 
 def numpy_loader(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Settings) -> Loader:
@@ -46,7 +48,11 @@ def torch_loader(
     snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Settings, device: Any
 ) -> Loader:
     """Batches of torch tensors on a device."""
-    import torch
+    torch_feed.check([spec.dtype for spec in specs], device)
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingDependency("torch", extra="torch") from error
 
     from penstock.feed.torch_arena import CudaArena, TorchArena
 
@@ -57,3 +63,60 @@ def torch_loader(
         return kind(specs, slots, rows, where)
 
     return Loader(snapshot, specs, settings, make, kind.gather_bytes)
+
+
+def jax_loader(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Settings, device: Any) -> Loader:
+    """Batches of JAX arrays on a device; the user's transform sees those."""
+    jax_feed.check([spec.dtype for spec in specs], device)
+    after = settings.transform
+    dtypes = {spec.name: spec.dtype for spec in specs} | {"valid": "bool"}
+
+    def place(batch: dict[str, Any]) -> dict[str, Any]:
+        placed: dict[str, Any] = {}
+        for name, rows in batch.items():
+            if isinstance(rows, Ragged):
+                parts: list[Any] = list(
+                    jax_feed.place([rows.values, rows.offsets], [dtypes[name], "int64"], device)
+                )
+                placed[name] = Ragged(parts[0], parts[1])
+            else:
+                placed[name] = jax_feed.place([rows], [dtypes[name]], device)[0]
+        return placed if after is None else after(placed)
+
+    return numpy_loader(snapshot, specs, replace(settings, transform=place))
+
+
+def tensorflow_dataset(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Settings) -> Any:
+    """A `tf.data.Dataset` of dictionaries; each iteration of it is one epoch."""
+    tensorflow_feed.check([spec.dtype for spec in specs], None)
+    import tensorflow as tf
+
+    loader = numpy_loader(snapshot, specs, settings)
+    rows = settings.batch(loader.world().size) // loader.world().size
+    size = None if settings.last == "short" else rows
+    signature = {spec.name: _signature(tf, spec, size) for spec in specs}
+    if settings.last == "pad":
+        signature["valid"] = tf.TensorSpec((size,), tf.bool)
+    dtypes = {spec.name: spec.dtype for spec in specs} | {"valid": "bool"}
+
+    def batches() -> Iterator[dict[str, Any]]:
+        for batch in loader:
+            yield {name: _tensor(tf, each, dtypes[name]) for name, each in batch.items()}
+
+    found = tf.data.Dataset.from_generator(batches, output_signature=signature)
+    return found.apply(tf.data.experimental.assert_cardinality(len(loader))) if len(loader) else found
+
+
+def _signature(tf: Any, spec: TensorSpec, rows: int | None) -> Any:
+    dtype = getattr(tf, spec.dtype)
+    if spec.ragged:
+        return tf.RaggedTensorSpec((rows, None, *spec.shape), dtype, ragged_rank=1, row_splits_dtype=tf.int64)
+    return tf.TensorSpec((rows, *spec.shape), dtype)
+
+
+def _tensor(tf: Any, rows: Any, dtype: str) -> Any:
+    if isinstance(rows, Ragged):
+        values, splits = _tensor(tf, rows.values, dtype), _tensor(tf, rows.offsets, "int64")
+        return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+    # A copy: TensorFlow ends the process over memory that is not aligned, as the middle of a gather is.
+    return tf.convert_to_tensor(rows.view(tf.bfloat16.as_numpy_dtype) if dtype == "bfloat16" else rows)

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.errors import SelectionError
 
@@ -102,3 +103,33 @@ def _tensorflow(environment: Mapping[str, str]) -> World | None:
     if kind not in sizes or not sum(sizes.values()):
         return None
     return World(index + (sizes["chief"] if kind == "worker" else 0), sum(sizes.values()))
+
+
+def agree(mine: Mapping[str, Any], world: World) -> None:
+    """Compare what every rank is about to do, where a torch process group exists; differences are an error."""
+    torch = sys.modules.get("torch")
+    if world.size == 1 or torch is None or _torch() is None:
+        return
+    theirs: list[dict[str, Any] | None] = [None] * world.size
+    torch.distributed.all_gather_object(theirs, dict(mine))
+    for rank, each in enumerate(theirs):
+        different = [key for key in mine if each is None or each.get(key) != mine[key]]
+        if different:
+            told = "; ".join(
+                f"{key}: {mine[key]!r} here, {(each or {}).get(key)!r} there" for key in different
+            )
+            raise SelectionError(
+                f"rank {world.rank} and rank {rank} do not read the same: {told}. Give all ranks the same dataset, "
+                "seed, batch size and state; a loader for one rank alone takes rank=0, world=1."
+            )
+
+
+def refuse_worker_processes() -> None:
+    """A loader reads with threads of its own; inside worker processes of a DataLoader every row would come twice."""
+    data = sys.modules.get("torch.utils.data")
+    worker = data.get_worker_info() if data is not None else None
+    if worker is not None:
+        raise SelectionError(
+            f"this is worker {worker.id} of {worker.num_workers} of a torch DataLoader, and the loader reads with "
+            "threads of its own. Iterate it directly: `for batch in ds.torch(batch_size=...)`; or pass num_workers=0."
+        )

@@ -1,0 +1,139 @@
+"""From shards in the page cache to batches in host memory: loaders beside the floor and what people write by hand.
+
+    python benchmarks/feed_cpu.py [--gigabytes 1] [--rounds 3] [--batch 8192]
+
+Two datasets: Criteo-shaped rows of 160 bytes (13 float32, 26 int32, 1 float32) and 1 KB rows (256 float32). The floor
+is a gather of shuffled rows out of memory that holds everything, by NumPy and by torch. The hand-written loop reads
+Arrow files block by block in random order, permutes each block and cuts batches: it mixes far less. All ways in a
+random turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import torch
+from feed_gpu import make
+
+import penstock as pk
+
+
+def rows_in_memory(ds: pk.Dataset) -> dict[str, np.ndarray]:
+    return ds.read()
+
+
+def numpy_floor(whole: dict[str, np.ndarray], batch: int) -> Iterator[dict[str, np.ndarray]]:
+    rows = len(next(iter(whole.values())))
+    order = np.random.default_rng(0).permutation(rows)
+    for start in range(0, rows - batch + 1, batch):
+        yield {name: np.take(array, order[start : start + batch], axis=0) for name, array in whole.items()}
+
+
+def torch_floor(whole: dict[str, torch.Tensor], batch: int) -> Iterator[dict[str, torch.Tensor]]:
+    rows = len(next(iter(whole.values())))
+    order = torch.randperm(rows)
+    for start in range(0, rows - batch + 1, batch):
+        yield {name: each.index_select(0, order[start : start + batch]) for name, each in whole.items()}
+
+
+def by_hand(ds: pk.Dataset, batch: int) -> Iterator[dict[str, np.ndarray]]:
+    """A competent loop over Arrow files: blocks in random order, rows permuted inside each."""
+    generator = np.random.default_rng(0)
+    files = [pa.ipc.open_file(pa.memory_map(os.path.join(ds.path, shard.file))) for shard in ds.shards]
+    blocks = [(file, number) for file in files for number in range(file.num_record_batches)]
+    shapes = {name: spec.shape for name, spec in ds.tensors.items()}
+    for place in generator.permutation(len(blocks)):
+        file, number = blocks[place]
+        found = file.get_batch(number)
+        arrays = {}
+        for name, column in zip(found.schema.names, found.columns, strict=True):
+            flat = column.flatten() if shapes[name] else column
+            arrays[name] = flat.to_numpy().reshape(-1, *shapes[name])
+        order = generator.permutation(found.num_rows)
+        for start in range(0, found.num_rows - batch + 1, batch):
+            yield {name: array[order[start : start + batch]] for name, array in arrays.items()}
+
+
+def data_loader(whole: dict[str, torch.Tensor], batch: int) -> Iterator[object]:
+    part = {name: each[:100_000] for name, each in whole.items()}
+    return iter(
+        torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*part.values()), batch, shuffle=True)
+    )
+
+
+def rate(batches: Callable[[], Iterator[object]]) -> float:
+    """GB handed out per second."""
+    size, began = 0, time.perf_counter()
+    for batch in batches():
+        values = batch.values() if isinstance(batch, dict) else batch
+        size += sum(each.nbytes for each in values)
+    return size / (time.perf_counter() - began) / 1e9
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--gigabytes", type=float, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=8192)
+    given = parser.parse_args()
+    root = tempfile.mkdtemp(prefix="penstock-feed-")
+    print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}")
+    arguments = f"--gigabytes {given.gigabytes} --rounds {given.rounds} --batch {given.batch}"
+    print(f"`python benchmarks/feed_cpu.py {arguments}`\n")
+    print("| rows | way | GB/s: median (all) | of the floor |\n| --- | --- | --- | --- |")
+    try:
+        for kind in ("criteo", "vector"):
+            ds = make(kind, given.gigabytes * 1e9, os.path.join(root, kind), 16 << 20)
+            compare(kind, ds, given)
+            shutil.rmtree(os.path.join(root, kind))
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def compare(kind: str, ds: pk.Dataset, given: argparse.Namespace) -> None:
+    whole = rows_in_memory(ds)
+    tensors = {name: torch.from_numpy(array) for name, array in whole.items()}
+    loaders = {
+        "ds.numpy": ds.numpy(given.batch, rank=0, world=1),
+        "ds.numpy(verify=False)": ds.numpy(given.batch, rank=0, world=1, verify=False),
+        "ds.torch": ds.torch(given.batch, rank=0, world=1),
+    }
+    ways: dict[str, Callable[[], Iterator[object]]] = {
+        "floor: np.take out of memory": lambda: numpy_floor(whole, given.batch),
+        "floor: torch.index_select out of memory": lambda: torch_floor(tensors, given.batch),
+        **{name: lambda loader=loader: iter(loader) for name, loader in loaders.items()},
+        "by hand: Arrow files, blocks and rows inside them permuted": lambda: by_hand(ds, given.batch),
+        "DataLoader over a TensorDataset (100,000 rows)": lambda: data_loader(tensors, given.batch),
+    }
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    order = random.Random(7)
+    for turn in range(given.rounds + 1):
+        for name in order.sample(list(ways), len(ways)):
+            measured = rate(ways[name])
+            if turn:
+                found[name].append(measured)
+        print(".", end="", file=sys.stderr, flush=True)
+    floor = max(statistics.median(rates) for name, rates in found.items() if name.startswith("floor"))
+    size = "160 B" if kind == "criteo" else "1 KB"
+    for name, rates in found.items():
+        every = ", ".join(f"{each:.2f}" for each in sorted(rates))
+        median = statistics.median(rates)
+        print(f"| {size} | {name} | {median:.2f} ({every}) | {median / floor:.2f} x |")
+
+
+if __name__ == "__main__":
+    main()
