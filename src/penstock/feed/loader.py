@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
 from penstock.errors import DatasetError, SelectionError, humane_bytes
@@ -164,6 +166,8 @@ class Loader:
         self.make_arena, self.gather_bytes = make_arena, gather_bytes
         self.position = Position()
         self.stats = Stats()
+        self.verified = np.zeros(len(snapshot.index), bool)
+        """The blocks whose bytes were checked; once is enough."""
         self._next = Position()
         self._agreed = False
 
@@ -251,9 +255,10 @@ class _Run:
         self._together = self._steps_together()
         capacity = int(route.order.windows.rows.max(initial=1))
         slots = len(route.lanes) * (route.windows_at_once(self._together) + 1)
+        slots = min(slots, len(route.order.windows.start)) or 1
         self._memory = slots * capacity * self._row_bytes
         self._check_memory(slots, capacity)
-        self._source = RowSource(loader.snapshot, specs, settings.verify)
+        self._source = RowSource(loader.snapshot, specs, loader.verified if settings.verify else None)
         self._arena = loader.make_arena(specs, slots, capacity)
         self._waiting = Waiting()
         self._readers = Readers(

@@ -2,7 +2,7 @@
 
 Uncompressed Arrow shards on local disks are read straight to where the rows go (`preadv`, which lets other threads
 run); everything else (object stores, compressed blocks, Parquet, ragged tensors) comes through
-`penstock.dataset.blocks` and is copied. With `verify`, a block's bytes are checked the first time they are read.
+`penstock.dataset.blocks` and is copied. A block's bytes are checked the first time they are read.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from penstock.dataset import checksum
 from penstock.dataset.blocks import block_place
 from penstock.dataset.snapshot import Snapshot
-from penstock.dtypes import DTYPES, TensorSpec
+from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.errors import CorruptError, StorageError
 from penstock.wire.ragged import Ragged
 
@@ -25,9 +24,9 @@ from penstock.wire.ragged import Ragged
 class RowSource:
     """Reads runs of rows of a snapshot's blocks; safe in many threads. `close` gives the files back."""
 
-    def __init__(self, snapshot: Snapshot, specs: Sequence[TensorSpec], verify: bool) -> None:
-        self._snapshot, self._specs = snapshot, specs
-        self._verified: Any = np.zeros(len(snapshot.index), bool) if verify else None
+    def __init__(self, snapshot: Snapshot, specs: Sequence[TensorSpec], verified: Array | None) -> None:
+        """`verified` tells, and is told, which blocks need no check any more; None where none is wanted."""
+        self._snapshot, self._specs, self._verified = snapshot, specs, verified
         self._files: dict[int, int] = {}
         self._lock = threading.Lock()
         manifest = snapshot.manifest
@@ -49,7 +48,7 @@ class RowSource:
             found: dict[str, Ragged] = {}
         else:
             found = self._read_decoded(block, first, rows, views, check)
-        if check:
+        if check and self._verified is not None:
             self._verified[block] = True
         return found
 

@@ -63,7 +63,8 @@ class Readers:
     ) -> None:
         self._jobs = ((need, fetch) for need in needs for fetch in need.fetches)
         self._read, self._finish, self._waiting = read, finish, waiting
-        self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
+        # The slot that was freed last is used first: its memory is warm, and slots beyond need are never touched.
+        self._free: queue.LifoQueue[int] = queue.LifoQueue()
         for slot in range(slots):
             self._free.put(slot)
         self._done: queue.SimpleQueue[Ready | BaseException] = queue.SimpleQueue()
