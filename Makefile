@@ -26,7 +26,7 @@ demo: .venv/.demo ## take a Spark DataFrame to tensors on this machine
 test: lint types ## lint, check types, run all tests
 	$(BIN)/python -m pytest
 
-test-long: lint types ## the same, and kill drivers 50 times instead of 5
+test-long: lint types ## the same with what takes long, and drivers killed 50 times
 	PENSTOCK_LONG=1 $(BIN)/python -m pytest
 
 lint: .venv/.dev ## check style and format

@@ -5,6 +5,7 @@ Tests on `local-cluster` and Spark Connect run in processes of their own, becaus
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import uuid
@@ -14,6 +15,13 @@ from pathlib import Path
 import pytest
 
 import penstock as pk
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not os.environ.get("PENSTOCK_LONG"):
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="runs in make test-long"))
 
 
 @pytest.fixture(scope="session")

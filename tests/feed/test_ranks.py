@@ -76,7 +76,7 @@ def seen(folder: Path, world: int) -> list[list[list[int]]]:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("world", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("world", [1, 2, 3, 4, pytest.param(5, marks=pytest.mark.long)])
 def test_ranks_have_equal_steps_and_see_every_row_once(dataset: str, tmp_path: Path, world: int) -> None:
     done = run(world, dataset, tmp_path)
     assert [each.returncode for each in done] == [0] * world, done[0].stderr
@@ -87,7 +87,9 @@ def test_ranks_have_equal_steps_and_see_every_row_once(dataset: str, tmp_path: P
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("first", "second", "third", "stop"), [(3, 2, 4, 5), (2, 5, 1, 7)])
+@pytest.mark.parametrize(
+    ("first", "second", "third", "stop"), [(3, 2, 4, 5), pytest.param(2, 5, 1, 7, marks=pytest.mark.long)]
+)
 def test_a_killed_training_goes_on_twice_on_other_worlds(
     dataset: str, tmp_path: Path, first: int, second: int, third: int, stop: int
 ) -> None:

@@ -158,6 +158,7 @@ def test_equal_in_another_process(spark, data, tmp_path):
     check_refusals(refused, setting)
 
 
+@pytest.mark.long
 def test_equal_in_another_process_over_connect(data, tmp_path):
     found, refused, setting = elsewhere("connect", data, tmp_path)
     assert found == elsewhere("connect", data, tmp_path)[0]
@@ -249,7 +250,7 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("what", DIFFERENT)
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("kind", ["parquet", pytest.param("csv", marks=pytest.mark.long)])
 def test_a_difference_shows(spark, data, what, kind):
     if kind == "parquet":
         df = spark.read.parquet(str(data / "parquet"))
@@ -547,6 +548,7 @@ def test_a_comma_and_a_space_in_a_path(spark, data, tmp_path):
     proven(spark.read.parquet(str(tmp_path / r"\[a\] \{b\}\*")))
 
 
+@pytest.mark.long
 def test_many_files_of_one_folder(spark, tmp_path):
     for number in range(300):
         (tmp_path / f"{number}.json").write_text(f'{{"a": {number}}}')

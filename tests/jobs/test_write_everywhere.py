@@ -44,8 +44,12 @@ def run(tmp_path):
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("kind", "where"),
-    [("master", "local[2]"), ("master", "local-cluster[2,1,1024]"), ("remote", "local[2]")],
-    ids=["classic", "cluster", "connect"],
+    [
+        # The other tests of `pk.write` run on a local session already, where executors can import penstock.
+        pytest.param("master", "local[2]", marks=pytest.mark.long, id="classic"),
+        pytest.param("master", "local-cluster[2,1,1024]", id="cluster"),
+        pytest.param("remote", "local[2]", id="connect"),
+    ],
 )
 def test_the_same_everywhere(run, tmp_path, kind, where):
     out = run(kind, where, str(tmp_path / "root"))
