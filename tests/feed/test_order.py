@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.feed.order import LAST, ROUNDS, Order, Steps, grid, hashed, permutation, scramble, strays
+from penstock.dataset.hashing import hashed
+from penstock.feed.order import LAST, ROUNDS, Order, Steps, grid, permutation, scramble, strays
 
 blocks = st.lists(st.integers(0, 40), min_size=1, max_size=25).map(tuple)
 seeds = st.integers(-(2**70), 2**70)

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 import penstock as pk
 from penstock.errors import SelectionError, UnsupportedType
@@ -103,8 +102,6 @@ def test_the_same_matrix_as_through_spark(frame):
 
 
 def test_times_of_day_as_through_spark(spark):
-    if not hasattr(T, "TimeType"):
-        pytest.skip("this Spark has no times of day")
     table = pa.table({"t": pa.array([dt.time(0, 0, 1, 5), dt.time(23, 59, 59)], pa.time64("us"))})
     df = spark.createDataFrame([(dt.time(0, 0, 1, 5),), (dt.time(23, 59, 59),)], "t time(6)").coalesce(1)
     same(from_arrow(table, None), pk.to_numpy(df))

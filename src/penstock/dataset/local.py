@@ -29,6 +29,7 @@ from penstock.dataset.writing import (
     WriteOptions,
     check_path,
     clean_up,
+    difference,
     finish,
     new_name,
 )
@@ -58,11 +59,13 @@ def write_arrow(
     if known is not None:
         known["tensors"] = repr(selection.plan)
     if options.mode == "reuse" and newest is not None:
-        if known is not None and _same(commit.load(store, newest), known, options):
+        different: str | None = "its rows come from memory"
+        if known is not None:
+            different = difference(commit.load(store, newest), known, options)
+        if different is None:
             notice(f"{store.root}, version {newest}, was reused: source and options are the same.")
             return newest
-        why = "its rows come from memory" if known is None else "files, tensors or options differ"
-        notice(f"{store.root} is written anew: nothing proves version {newest} to be the same ({why}).")
+        notice(f"{store.root} is written anew: {different}.")
     source = source.narrowed(selection.columns)
     store.prepare()
     writer = PartWriter(selection.plan, store.target(), new_name(), options.for_shards)
@@ -77,10 +80,6 @@ def write_arrow(
         return manifest.version
     finally:
         clean_up(store, writer.name, manifest)
-
-
-def _same(manifest: Manifest, known: dict[str, Any], options: WriteOptions) -> bool:
-    return manifest.source.get("identity") == known and manifest.options == options.to_dict()
 
 
 class _Stopped(Exception):

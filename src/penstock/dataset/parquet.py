@@ -39,7 +39,7 @@ def stored_columns(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def _own_columns(tensor: TensorPlan) -> tuple[str, ...]:
-    names = tuple(name for piece in tensor.pieces for name in piece.columns)
+    names = tensor.columns
     scalars = tensor.matrix and not any(piece.depth for piece in tensor.pieces)
     return names if scalars and len(set(names)) == len(names) else (tensor.name,)
 

@@ -208,17 +208,13 @@ def open_plain(path: str | os.PathLike[str], tensors: Tensors, dtype: Any, nulls
         shards=shards,
         index=IndexFile("", 0, ""),
         storage="parquet",
-        columns={plan.name: _columns(plan) for plan in selection.plan.tensors},
+        columns={plan.name: plan.columns for plan in selection.plan.tensors},
     )
     return Snapshot(store, manifest, index, blocks(known), committed=False)
 
 
-def _columns(plan: TensorPlan) -> tuple[str, ...]:
-    return tuple(name for piece in plan.pieces for name in piece.columns)
-
-
 def _asked(plan: TensorPlan) -> Any:
-    columns = _columns(plan)
+    columns = plan.columns
     if plan.kind == "ragged":
         return RaggedColumn(columns[0])
     return list(columns) if plan.matrix else columns[0]

@@ -16,6 +16,7 @@ from types import TracebackType
 
 import numpy as np
 
+from penstock.dataset.hashing import hashed, mix
 from penstock.dataset.stores.terms import telling
 from penstock.dtypes import Array
 from penstock.wire.ragged import Packed, Ragged, joined, take
@@ -25,19 +26,6 @@ LARGEST_BUCKET = 128 << 20
 """Bytes that are permuted at once, by each thread, in a few copies."""
 
 
-def mix(numbers: Array, seed: int) -> Array:
-    """A 64-bit hash of each number and the seed (splitmix64's finaliser).
-
-    >>> len(set(mix(np.arange(1000), 7).tolist()))
-    1000
-    """
-    with np.errstate(over="ignore"):
-        x = numbers.astype(np.uint64) + np.uint64(seed % (1 << 64)) * np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(x ^ (x >> np.uint64(31)))
-
-
 def shard_of(start: int, rows: int, shards: int, seed: int) -> Array:
     """The shard of each of so many rows from row `start` on.
 
@@ -45,7 +33,7 @@ def shard_of(start: int, rows: int, shards: int, seed: int) -> Array:
     [0, 1, 2, 3]
     """
     first, last = start // shards, -(-(start + rows) // shards)
-    keys = mix(mix(np.arange(first * shards, last * shards), seed), 1).reshape(-1, shards)
+    keys = mix(np.arange(first * shards, last * shards), hashed(seed, 1)).reshape(-1, shards)
     begin = start - first * shards
     return np.asarray(np.argsort(keys, axis=1).reshape(-1)[begin : begin + rows])
 
@@ -89,7 +77,7 @@ class Buckets:
         self._tensors = len(tensors)
         owners = shard_of(self.rows, rows, self._shards, self._seed)
         if self._each > 1:
-            drawn = mix(mix(np.arange(self.rows, self.rows + rows), self._seed), 2) % np.uint64(self._each)
+            drawn = mix(np.arange(self.rows, self.rows + rows), hashed(self._seed, 2)) % np.uint64(self._each)
             owners = owners * self._each + drawn.astype(np.int64)
         order = np.argsort(owners, kind="stable")
         ends = np.cumsum(np.bincount(owners, minlength=len(self._held)))
@@ -133,7 +121,7 @@ class Buckets:
         pieces = list(self._pieces(bucket, like))
         tensors = [joined([piece[place] for piece in pieces]) for place in range(self._tensors)]
         rows = len(tensors[0])
-        order = np.argsort(mix(mix(np.arange(rows), self._seed), 3 + bucket), kind="stable")
+        order = np.argsort(mix(np.arange(rows), hashed(self._seed, 3, bucket)), kind="stable")
         return rows, [take(packed, order) for packed in tensors]
 
     def _in_parts(
@@ -141,7 +129,7 @@ class Buckets:
     ) -> Iterator[tuple[int, list[Packed]]]:
         folder = self._file(bucket) + "-parts"
         os.makedirs(folder, exist_ok=True)
-        seed = int(mix(mix(np.array([bucket]), self._seed), 4)[0])
+        seed = hashed(self._seed, 4, bucket)
         with Buckets(parts, 1, seed, folder, min(self._memory, LARGEST_BUCKET)) as dealt:
             for piece in self._pieces(bucket, like):
                 dealt.add(len(piece[0]), piece)

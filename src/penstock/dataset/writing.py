@@ -141,6 +141,27 @@ def check_path(store: Store, mode: str) -> int | None:
     return None
 
 
+DIFFERENCES = {
+    "tensors": "other tensors are asked for",
+    "files": "source files have changed",
+    "plan": "the query, or a setting it depends on, is another",
+}
+"""Parts of an identity, and what to say where they differ."""
+
+
+def difference(manifest: Manifest, identity: Mapping[str, Any], options: WriteOptions) -> str | None:
+    """Why a version cannot be taken for what would be written now; None where it can."""
+    there = manifest.source.get("identity")
+    if not isinstance(there, dict):
+        return f"nothing tells the source of version {manifest.version}, which another mode or another source wrote"
+    for key, what in DIFFERENCES.items():
+        if there.get(key) != identity[key]:
+            return what
+    wanted = options.to_dict()
+    others = [name for name in wanted if manifest.options.get(name) != wanted[name]]
+    return f"version {manifest.version} was written with another {' and '.join(others)}" if others else None
+
+
 def new_name() -> str:
     """A name for one write that no other has."""
     return uuid.uuid4().hex[:12]
@@ -180,17 +201,13 @@ def finish(
         blocks=[table for _, table in written],
         storage=options.storage,
         compression=options.compression,
-        columns={tensor.name: _columns(tensor) for tensor in writer.plan.tensors},
+        columns={tensor.name: tensor.columns for tensor in writer.plan.tensors},
         stored=stored,
         source={"schema": source.schema, "identity": source.identity},
         options=options.to_dict(),
         writer={"penstock": __version__, "python": platform.python_version(), **source.engine},
     )
     return commit.publish(store, draft, "overwrite" if options.mode == "reuse" else options.mode)
-
-
-def _columns(tensor: TensorPlan) -> tuple[str, ...]:
-    return tuple(name for piece in tensor.pieces for name in piece.columns)
 
 
 def raise_faults(reports: Sequence[Report], stopped_early: bool = False) -> None:
@@ -213,7 +230,7 @@ def _spec(tensor: TensorPlan, reports: Sequence[Report]) -> TensorSpec:
         axis = next(
             (place for place, pair in enumerate(zip(first, other, strict=True)) if pair[0] != pair[1]), 0
         )
-        raise RaggedError(_columns(tensor)[0], first[axis], other[axis])
+        raise RaggedError(tensor.columns[0], first[axis], other[axis])
     if shapes:
         return TensorSpec(tensor.name, tensor.dtype, shapes[0], tensor.kind)
     shape = () if tensor.kind in ("string", "binary") else tensor.empty_shape[tensor.kind == "ragged" :]

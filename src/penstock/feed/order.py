@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.dataset.hashing import hashed, mix
 from penstock.dtypes import Array
 
 ROUNDS = 6
@@ -24,32 +25,6 @@ MASK = 0xFFFFFFFF
 STAGGER = 8
 """First windows have so many different lengths, so that lanes ask for their next blocks at different times."""
 LAST = ("drop", "pad", "short")
-
-
-def mix(numbers: Array, salt: Array | int) -> Array:
-    """A 64-bit hash of each number with a salt.
-
-    >>> len(set(mix(np.arange(1000), 7).tolist()))
-    1000
-    """
-    with np.errstate(over="ignore"):
-        x = numbers.astype(np.uint64) ^ (np.asarray(salt, np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-        x = x + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(x ^ (x >> np.uint64(31)))
-
-
-def hashed(*parts: int) -> int:
-    """One number for a tuple of whole numbers; seeds are hashed as tuples, never added.
-
-    >>> hashed(1, 2) != hashed(2, 1)
-    True
-    """
-    found = np.zeros(1, np.uint64)
-    for part in parts:
-        found = mix(np.array([part % (1 << 64)], np.uint64), found)
-    return int(found[0])
 
 
 def permutation(rows: int, keys: Array, stray: Array | None = None) -> Array:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from penstock.dataset import commit, index
 from penstock.dataset.heartbeat import Heartbeat
 from penstock.dataset.local import write_arrow
-from penstock.dataset.manifest import Manifest
 from penstock.dataset.part import RESULT_DDL, PartWriter, Report, fault_folder, spark_part
 from penstock.dataset.snapshot import open_version
 from penstock.dataset.sources import arrow_rows
@@ -28,6 +27,7 @@ from penstock.dataset.writing import (
     WriteOptions,
     check_path,
     clean_up,
+    difference,
     finish,
     named,
     new_name,
@@ -53,12 +53,6 @@ if TYPE_CHECKING:
 POLL_SECONDS, LOOK_SECONDS = 0.05, 1.0
 SETTLE_SECONDS, SWEEP_SECONDS = 1.5, 0.5
 """How long tasks may take to notice that they are cancelled, and how often their files are looked for."""
-DIFFERENCES = {
-    "tensors": "other tensors are asked for",
-    "files": "source files have changed",
-    "plan": "the query, or a setting it depends on, is another",
-}
-"""Parts of a proof, and what to say where they differ."""
 
 
 def write(
@@ -127,7 +121,11 @@ def _write_spark(
     if options.mode == "reuse":
         proof = _prove(crossing, selection)
         if newest is not None:
-            different = _difference(commit.load(store, newest), proof, options)
+            different = (
+                proof.reason
+                if isinstance(proof, Unprovable)
+                else difference(commit.load(store, newest), proof, options)
+            )
             if different is None:
                 notice(f"{store.root}, version {newest}, was reused: source, plan and options are the same.")
                 return newest
@@ -166,23 +164,6 @@ Proof = dict[str, Any] | Unprovable
 def _prove(crossing: DataFrame, selection: Selection) -> Proof:
     found = identity(crossing)
     return found if isinstance(found, Unprovable) else {**found.to_dict(), "tensors": repr(selection.plan)}
-
-
-def _difference(manifest: Manifest, proof: Proof, options: WriteOptions) -> str | None:
-    """Why the version there cannot be taken for a new one; None where it can."""
-    if isinstance(proof, Unprovable):
-        return proof.reason
-    there = manifest.source.get("identity")
-    if not isinstance(there, dict):
-        return (
-            f'version {manifest.version} was not written with mode="reuse", and so nothing tells its source'
-        )
-    for key, what in DIFFERENCES.items():
-        if there.get(key) != proof[key]:
-            return what
-    wanted = options.to_dict()
-    others = [name for name in wanted if manifest.options.get(name) != wanted[name]]
-    return f"version {manifest.version} was written with another {' and '.join(others)}" if others else None
 
 
 def _run(

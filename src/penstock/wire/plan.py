@@ -57,6 +57,11 @@ class TensorPlan:
         return DTYPES[self.dtype]
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The user's columns it is made of."""
+        return tuple(name for piece in self.pieces for name in piece.columns)
+
+    @property
     def fixed_shape(self) -> tuple[int, ...] | None:
         """The shape of a row where the schema alone decides it; None where list lengths do."""
         shapes = [piece.row_shape for piece in self.pieces]
