@@ -15,14 +15,16 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 
 import penstock as pk
-from penstock.feed.loader import Settings
 from penstock.feed.loaders import chosen_specs, numpy_loader, torch_loader
+from penstock.feed.settings import Settings
 
 
 def table(kind: str, rows: int) -> pa.Table:
@@ -73,16 +75,27 @@ def check(folder: str) -> None:
     for seed in range(4):
         for batch, world, last in ((1000, 1, "drop"), (333, 2, "short"), (64, 3, "pad")):
             for rank in range(world):
-                settings = Settings(batch, seed=seed, rank=rank, world=world, last=last, lanes=16, threads=8)
-                host = numpy_loader(snapshot, specs, settings)
-                device = torch_loader(snapshot, specs, settings, "cuda")
-                for epoch in range(2):
-                    for steps, (ours, theirs) in enumerate(zip(host, device, strict=True)):
-                        for name, array in ours.items():
-                            if not np.array_equal(array, theirs[name].cpu().numpy()):
-                                sys.exit(
-                                    f"wrong: {name}, seed {seed}, epoch {epoch}, step {steps}, rank {rank}"
-                                )
+                for cache in (None, "host", "device"):
+                    settings = Settings(
+                        batch,
+                        seed=seed,
+                        rank=rank,
+                        world=world,
+                        last=last,
+                        lanes=16,
+                        threads=8,
+                        window=1 + seed % 2,
+                    )
+                    host = numpy_loader(snapshot, specs, settings)
+                    device = torch_loader(snapshot, specs, replace(settings, cache=cache), "cuda")
+                    for epoch in range(3):
+                        for step, (ours, theirs) in enumerate(zip(host, device, strict=True)):
+                            for name, array in ours.items():
+                                if not np.array_equal(array, theirs[name].cpu().numpy()):
+                                    where = (
+                                        f"seed {seed}, epoch {epoch}, step {step}, rank {rank}, cache {cache}"
+                                    )
+                                    sys.exit(f"wrong: {name}, {where}")
     print("the batches on the device are those on the host, bit for bit")
 
 
@@ -126,17 +139,123 @@ def floors(ds: pk.Dataset, threads: int) -> tuple[float, float]:
     return copy, sum(done) / (time.perf_counter() - began) / 1e9
 
 
-def epoch(ds: pk.Dataset, batch: int, threads: int, seed: int, verify: bool = False) -> tuple[float, float]:
+def epochs(
+    ds: pk.Dataset, batch: int, threads: int, count: int, *, verify: bool = False, cache: str | None = None
+) -> list[tuple[float, float]]:
+    """GB/s of every epoch of one loader, and the share of it that the consumer waited."""
     snapshot = ds._snapshot
-    settings = Settings(batch, seed=seed, rank=0, world=1, threads=threads, verify=verify)
+    settings = Settings(batch, rank=0, world=1, threads=threads, verify=verify, cache=cache)
     loader = torch_loader(snapshot, chosen_specs(snapshot, None), settings, "cuda")
-    torch.cuda.synchronize()
-    began = time.perf_counter()
-    for _ in loader:
-        pass
-    torch.cuda.synchronize()
-    seconds = time.perf_counter() - began
-    return loader.stats.bytes / seconds / 1e9, loader.stats.waited / seconds
+    found = []
+    for _ in range(count):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in loader:
+            pass
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - began
+        found.append((loader.stats.bytes / seconds / 1e9, loader.stats.waited / seconds))
+    loader.close()
+    return found
+
+
+class ParquetRows(torch.utils.data.IterableDataset):
+    """A reader as people write them: row groups in random order, rows of each permuted, batches cut from it."""
+
+    def __init__(self, files: list[str], batch: int) -> None:
+        self._files, self._batch = files, batch
+
+    def __iter__(self):
+        worker = torch.utils.data.get_worker_info()
+        mine = self._files[worker.id :: worker.num_workers] if worker else self._files
+        for file in mine:
+            parquet = pq.ParquetFile(file)
+            for group in np.random.permutation(parquet.num_row_groups):
+                found = parquet.read_row_group(group)
+                arrays = []
+                for column in found.columns:
+                    whole = column.combine_chunks()
+                    flat = whole.flatten() if pa.types.is_fixed_size_list(whole.type) else whole
+                    arrays.append(flat.to_numpy(zero_copy_only=False).reshape(len(whole), -1))
+                order = np.random.permutation(len(found))
+                for start in range(0, len(order) - self._batch + 1, self._batch):
+                    rows = order[start : start + self._batch]
+                    yield [torch.from_numpy(array[rows]) for array in arrays]
+
+
+def baselines(kind: str, folder: str, batch: int = 8192) -> None:
+    """torch's DataLoader over the same kind of rows, onto the device; a million rows, or as many as are in 1 GB."""
+    part = table(kind, 1_000_000)
+    os.makedirs(folder)
+    for number in range(16):
+        rows = len(part) // 16
+        pq.write_table(
+            part.slice(number * rows, rows), os.path.join(folder, f"{number}.parquet"), row_group_size=rows
+        )
+    files = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    tensors = []
+    for column in part.columns:
+        whole = column.combine_chunks()
+        flat = whole.flatten() if pa.types.is_fixed_size_list(whole.type) else whole
+        tensors.append(torch.from_numpy(flat.to_numpy().reshape(len(whole), -1)))
+    loader = torch.utils.data.DataLoader
+    for workers in (0, 8):
+        more = {"num_workers": workers, "pin_memory": True}
+        ways = {
+            "a TensorDataset": loader(
+                torch.utils.data.TensorDataset(*[each[:200_000] for each in tensors]),
+                batch,
+                shuffle=True,
+                **more,
+            ),
+            "a hand-written Parquet reader": loader(ParquetRows(files, batch), None, **more),
+        }
+        for name, way in ways.items():
+            torch.cuda.synchronize()
+            began, size = time.perf_counter(), 0
+            for found in way:
+                placed = [each.to("cuda", non_blocking=True) for each in found]
+                size += sum(each.nbytes for each in placed)
+            torch.cuda.synchronize()
+            rate = size / (time.perf_counter() - began) / 1e9
+            print(f"  DataLoader over {name}, {workers} workers: {rate:.2f} GB/s", flush=True)
+
+
+def training(ds: pk.Dataset, batch: int = 8192) -> None:
+    """A training whose step takes longer than its read: what the feed costs it."""
+    weights = torch.randn(256, 16384, device="cuda")
+    back = torch.randn(16384, 256, device="cuda")
+
+    def step(x: torch.Tensor) -> None:
+        for _ in range(2):
+            x = torch.relu(x @ weights) @ back
+
+    loader = ds.torch(batch, device="cuda", rank=0, world=1, verify=False)
+    constant = torch.randn(batch, 256, device="cuda")
+    for turn in range(2):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(len(loader)):
+            step(constant)
+        torch.cuda.synchronize()
+        without = time.perf_counter() - began
+        began = time.perf_counter()
+        for found in loader:
+            step(found["x"])
+        torch.cuda.synchronize()
+        fed = time.perf_counter() - began
+        if turn:
+            waited = loader.stats.waited / fed
+            print(
+                f"  training at {loader.stats.bytes / fed / 1e9:.1f} GB/s: {fed / without - 1:.1%} longer than on one "
+                f"constant batch; the consumer waited {waited:.1%} of the time; {loader.verdict()}",
+                flush=True,
+            )
+
+
+def show(name: str, rates: list[tuple[float, float]]) -> None:
+    shown = ", ".join(f"{rate:.1f} ({wait:.0%} waited)" for rate, wait in rates)
+    print(f"  {name}: {shown}", flush=True)
 
 
 def main() -> None:
@@ -161,13 +280,17 @@ def main() -> None:
                         f"{kind}, {threads} threads: pinned copy {copy:.1f}, preadv {read:.1f} GB/s (floors)"
                     )
                     for batch in (8192, 65536):
-                        rates = [epoch(ds, batch, threads, seed) for seed in range(given.epochs)]
-                        shown = ", ".join(f"{rate:.1f} ({wait:.0%} in gather)" for rate, wait in rates)
-                        print(f"  batch {batch}, blocks {block >> 20} MiB: {shown}", flush=True)
-                    rate, _ = epoch(ds, 8192, threads, 0, verify=True)
-                    kind_of_sum = ds.shards[0].checksum.partition(":")[0]
-                    print(f"  batch 8192, every block's {kind_of_sum} checked: {rate:.1f}", flush=True)
+                        show(f"batch {batch}", epochs(ds, batch, threads, given.epochs))
+                    show("batch 8192, every block checked", epochs(ds, 8192, threads, 1, verify=True))
+                threads = given.threads[-1]
+                show("batch 8192, cached on the host", epochs(ds, 8192, threads, 3, cache="host"))
+                for batch in (8192, 65536):
+                    name = f"batch {batch}, cached on the device"
+                    show(name, epochs(ds, batch, threads, given.epochs, cache="device"))
+                if kind == "vector":
+                    training(ds)
                 shutil.rmtree(os.path.join(root, kind))
+            baselines(kind, os.path.join(root, f"{kind}-parquet"))
     finally:
         shutil.rmtree(root, ignore_errors=True)
 

@@ -15,9 +15,10 @@ import pytest
 import penstock as pk
 from penstock.dataset.snapshot import Snapshot
 from penstock.errors import CorruptError, DatasetError, SelectionError
-from penstock.feed.loader import Loader, Settings
+from penstock.feed.loader import Loader
 from penstock.feed.loaders import chosen_specs, numpy_loader, torch_loader
 from penstock.feed.order import Order
+from penstock.feed.settings import Settings
 
 ROWS = 1203
 BATCH = 35

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.dataset.hashing import hashed
-from penstock.feed.order import LAST, ROUNDS, Order, Steps, grid, permutation, scramble, strays
+from penstock.feed.order import LAST, ROUNDS, Order, Steps, grid, permutation, scramble
 
 blocks = st.lists(st.integers(0, 40), min_size=1, max_size=25).map(tuple)
 seeds = st.integers(-(2**70), 2**70)
@@ -131,16 +131,6 @@ def test_a_permutation_is_one_and_the_same_in_torch(rows, keys) -> None:
     assert 0 <= a * b - rows < max(a, b)
     theirs = scramble(torch.arange(a * b), a, b, keys.tolist())
     assert np.array_equal(theirs.numpy(), scramble(np.arange(a * b), a, b, keys))
-
-
-@given(st.lists(st.integers(1, 500), min_size=1, max_size=9), st.integers(0, 2**60))
-def test_strays_of_many_windows_are_those_of_each(rows, seed) -> None:
-    keys = np.random.default_rng(seed).integers(0, 2**32, (ROUNDS, len(rows)))
-    together = strays(np.array(rows), keys)
-    for place, count in enumerate(rows):
-        alone = strays(np.array([count]), keys[:, place : place + 1])[0]
-        assert np.array_equal(together[place], alone)
-        assert np.array_equal(permutation(count, keys[:, place], alone), permutation(count, keys[:, place]))
 
 
 @pytest.mark.parametrize("rows", [2, 30, 64])

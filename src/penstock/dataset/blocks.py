@@ -30,7 +30,8 @@ from penstock.wire.nulls import Nulls
 from penstock.wire.pack import Packer
 from penstock.wire.ragged import Packed, Ragged
 
-CHUNK = 8 << 20
+CHUNK = 1 << 20
+"""A Parquet file is checked in pieces of this size, since each reader of a loader has one in memory."""
 
 
 class Blocks(Protocol):

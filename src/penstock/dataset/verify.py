@@ -14,7 +14,7 @@ from threading import Lock
 import numpy as np
 
 from penstock.dataset import checksum
-from penstock.dataset.blocks import CHUNK, read_ranges
+from penstock.dataset.blocks import read_ranges
 from penstock.dataset.index import Index
 from penstock.dataset.manifest import Manifest, Shard
 from penstock.dataset.store import Store
@@ -22,6 +22,7 @@ from penstock.errors import CorruptError
 from penstock.progress import Meter, progress
 
 THREADS = 8
+CHUNK = 8 << 20
 
 
 @dataclass

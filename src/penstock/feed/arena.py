@@ -1,37 +1,93 @@
-"""Where windows lie while their rows are handed out: slots in one block of memory per tensor, and the gather out of
-them.
+"""What an arena is: memory in which windows lie while their rows are handed out, and the gather out of it.
 
-`HostArena` is NumPy; `penstock.feed.torch_arena` the same in torch, on the CPU and on a GPU. A slot holds one window.
-Readers write a window's rows as they lie on storage; its permutation is kept beside it, so that a batch is one gather
-per tensor: positions in the order of lanes -> rows by the permutation -> the order of the epoch.
+A slot holds one window. Readers write a window's rows as they lie on storage; how they are permuted is kept beside
+them, so that a batch is one gather per tensor. `host_arena` is the one in host memory, `cuda_arena` the one on a GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.feed.order import permutation
-from penstock.feed.route import Need
-from penstock.feed.stages import Ready
+from penstock.feed.route import Fetch, Need, Route
 from penstock.wire.ragged import Ragged, joined, take
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Which rows to gather: per lane runs of rows of windows, and how the lanes interleave.
+
+    With `lanes`, the runs of each lane add up to equally many rows, lane after lane; row i of the result is row i // L
+    of lane i % L, and of those the ones from `low` to `high`. With `lanes` 0, every run is a single row.
+    """
+
+    windows: Array
+    """The window of each run, as the rank counts them; -1 where a run only fills up, and is not handed out."""
+    slots: Array
+    """Where that window lies; means nothing for runs that only fill up."""
+    offsets: Array
+    """The run's first row, in the order of the window."""
+    lengths: Array
+    lanes: int
+    low: int
+    high: int
+    first: int
+    """Where lanes have one owner: the number of the first row among the rank's."""
+    t: Array
+    """Where they are shared: the rows' numbers in the epoch."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows come out."""
+        return self.high - self.low
+
+
+@dataclass(frozen=True)
+class Room:
+    """How large an arena is."""
+
+    slots: int
+    rows: int
+    """Of a slot."""
+    pieces: int
+    """The most runs of blocks that a window is made of."""
+
+    def holds(self, other: Room) -> bool:
+        """Whether an arena of this size serves where the other is asked for."""
+        return self.slots >= other.slots and self.rows >= other.rows and self.pieces >= other.pieces
 
 
 class Arena(Protocol):
     """Memory for windows on some device."""
 
+    room: Room
+
     ahead: int
     """How many gathers are begun before the first of them is handed out."""
     gather_bytes: int
     """What is gathered at once: small batches then cost next to nothing each."""
+    threads: int
+    """How many threads gather, beside the consumer's; 0 where the device does it by itself."""
 
-    def views(self, reader: int, slot: int, place: int, rows: int) -> dict[str, memoryview]:
-        """Memory for a run of rows of every fixed tensor, for a reader to fill."""
+    def begin(self, route: Route) -> bool:
+        """An epoch begins. True where all its rows are there, and nothing has to be read."""
 
-    def landed(self, reader: int, slot: int, place: int, rows: int) -> None:
+    def wanted(self, fetch: Fetch) -> Fetch | None:
+        """What has to be read for a run of rows to be there."""
+
+    most_rows: int
+    """Runs are read in parts of at most so many rows."""
+
+    def views(self, reader: int, slot: int, fetch: Fetch) -> dict[str, memoryview]:
+        """Memory for a run of rows of the fixed tensors, for a reader to fill."""
+
+    def landed(self, reader: int, slot: int, fetch: Fetch) -> None:
         """The reader has filled it."""
 
     def put_ragged(self, name: str, slot: int, place: int, rows: Ragged) -> None:
@@ -40,46 +96,54 @@ class Arena(Protocol):
     def finish(self, slot: int, need: Need) -> None:
         """The window in the slot is whole."""
 
-    def padded(self, batch: dict[str, Any], rows: int, wanted: int) -> dict[str, Any]:
-        """A batch with zero rows added up to `wanted`, and a bool tensor `valid` that tells them apart."""
-
     def gather(self, runs: Runs) -> dict[str, Any]:
         """The rows, in the order of the epoch, in memory of their own."""
 
-    def cut(self, rows: dict[str, Any], start: int, stop: int) -> dict[str, Any]:
-        """Some of the rows that were gathered, as views."""
+    def cut(self, rows: dict[str, Any], sizes: Sequence[int], padded: int | None) -> list[dict[str, Any]]:
+        """What was gathered, as batches of these sizes; zero rows are added up to `padded`, and a tensor `valid`."""
 
-    def hand_over(self, rows: dict[str, Any]) -> None:
-        """What was gathered is about to be used: wait for it where that is needed."""
+    def beside(self) -> AbstractContextManager[object]:
+        """What is run in it on the device does not hold up the consumer's own work."""
+
+    def begun(self) -> None:
+        """All that the next batches need has been asked for."""
+
+    def hand_over(self, batches: Sequence[dict[str, Any]]) -> None:
+        """They are about to be used: wait for them where that is needed."""
 
     def close(self) -> None:
         """Give the memory up."""
 
 
-class Runs:
-    """Which rows to gather: per lane runs of places in slots, and how the lanes interleave.
+class Orders:
+    """Per slot, where the rows of its window lie, in the order of the epoch."""
 
-    With `lanes`, the runs of each lane add up to equally many rows, lane after lane; row i of the result is row i // L
-    of lane i % L, and of those the ones from `low` to `high`. With `lanes` 0, `starts` are the places themselves.
-    """
+    def __init__(self, slots: int, rows: int) -> None:
+        self._rows = rows
+        self._order = np.zeros(slots * rows, np.int64)
 
-    def __init__(
-        self,
-        starts: Array,
-        lengths: Array,
-        lanes: int,
-        low: int,
-        high: int,
-        windows: Sequence[Ready | None],
-    ) -> None:
-        self.starts, self.lengths, self.lanes, self.low, self.high = starts, lengths, lanes, low, high
-        self.windows = windows
-        """The window of each run; None where a run only fills up, and is not handed out."""
+    def lay(self, slot: int, need: Need, bases: Array) -> None:
+        """Write a window's order down; its i-th fetch lies at `bases[i]` and following."""
+        turn = np.arange(need.rows) if need.keys is None else permutation(need.rows, need.keys)
+        self._order[slot * self._rows : slot * self._rows + need.rows] = turn + shifts(need, bases, turn)
 
-    @property
-    def rows(self) -> int:
-        """How many rows come out."""
-        return self.high - self.low
+    def index(self, runs: Runs) -> Array:
+        """Where the rows of some runs lie, in the order of the epoch."""
+        starts = np.where(runs.windows >= 0, runs.slots, 0) * self._rows + runs.offsets
+        if not runs.lanes:
+            return np.asarray(self._order[starts])
+        ends = np.cumsum(runs.lengths)
+        places = np.repeat(starts - (ends - runs.lengths), runs.lengths) + np.arange(ends[-1])
+        by_lane = np.take(self._order, places, mode="clip").reshape(runs.lanes, -1)
+        return np.ascontiguousarray(by_lane.T).reshape(-1)[runs.low : runs.high]
+
+
+def shifts(need: Need, bases: Array, rows: Array) -> Any:
+    """What turns rows of a window into places: bases of the fetches they are of, less those fetches' places."""
+    if len(need.fetches) == 1:
+        return int(bases[0])
+    places = np.array([fetch.place for fetch in need.fetches])
+    return (bases - places)[np.searchsorted(places, rows, "right") - 1]
 
 
 class RaggedSlots:
@@ -87,10 +151,11 @@ class RaggedSlots:
 
     def __init__(self, specs: Sequence[TensorSpec], slots: int, rows: int) -> None:
         self._rows = rows
+        self._specs = {spec.name: spec for spec in specs}
         self._slots: dict[str, list[dict[int, Ragged]]] = {
             spec.name: [{} for _ in range(slots)] for spec in specs if spec.ragged
         }
-        self._order = np.zeros(slots * rows if self._slots else 0, np.int64)
+        self._orders = Orders(slots if self._slots else 0, rows)
 
     def put(self, name: str, slot: int, place: int, rows: Ragged) -> None:
         """Kept as it came until the window is whole."""
@@ -99,7 +164,8 @@ class RaggedSlots:
     def finish(self, slot: int, need: Need) -> None:
         """Join a window's runs, and lay its permutation beside them."""
         if self._slots:
-            order_window(self._order, slot * self._rows, need)
+            first = slot * self._rows
+            self._orders.lay(slot, need, np.array([first + fetch.place for fetch in need.fetches]))
         for slots in self._slots.values():
             whole = joined([slots[slot][place] for place in sorted(slots[slot])])
             assert isinstance(whole, Ragged)
@@ -109,7 +175,9 @@ class RaggedSlots:
         """Rows out of several slots: taken slot by slot, then put into order."""
         if not self._slots:
             return {}
-        index = host_index(self._order, runs)
+        if not runs.rows:
+            return {name: no_rows(self._specs[name]) for name in self._slots}
+        index = self._orders.index(runs)
         owner = index // self._rows
         chosen = [(slot, np.flatnonzero(owner == slot)) for slot in np.unique(owner).tolist()]
         back = np.empty(len(index), np.int64)
@@ -123,20 +191,9 @@ class RaggedSlots:
         return found
 
 
-def order_window(order: Array, start: int, need: Need) -> None:
-    """Lay a window's permutation down, as numbers of rows of the whole arena."""
-    turn = np.arange(need.rows) if need.keys is None else permutation(need.rows, need.keys, need.strays)
-    order[start : start + need.rows] = turn + start
-
-
-def host_index(order: Array, runs: Runs) -> Array:
-    """The rows of the arena to gather, in the order of the epoch."""
-    if not runs.lanes:
-        return np.asarray(order[runs.starts])
-    ends = np.cumsum(runs.lengths)
-    places = np.repeat(runs.starts - (ends - runs.lengths), runs.lengths) + np.arange(ends[-1])
-    by_lane = order[places].reshape(runs.lanes, -1)
-    return np.ascontiguousarray(by_lane.T).reshape(-1)[runs.low : runs.high]
+def no_rows(spec: TensorSpec) -> Ragged:
+    """A ragged tensor of no rows."""
+    return Ragged(np.zeros((0, *spec.shape), DTYPES[spec.dtype].storage), np.zeros(1, np.int64))
 
 
 def trimmed(rows: Ragged, start: int, stop: int) -> Ragged:
@@ -145,76 +202,6 @@ def trimmed(rows: Ragged, start: int, stop: int) -> Ragged:
     return Ragged(part.values[part.offsets[0] : part.offsets[-1]], part.offsets - part.offsets[0])
 
 
-class HostArena:
-    """Windows in NumPy's memory."""
-
-    ahead = 0
-    gather_bytes = 16 << 20
-
-    def __init__(self, specs: Sequence[TensorSpec], slots: int, rows: int) -> None:
-        self._fixed = [spec for spec in specs if not spec.ragged]
-        self._rows = rows
-        self._tensors = {
-            spec.name: np.empty((slots * rows, *spec.shape), DTYPES[spec.dtype].storage)
-            for spec in self._fixed
-        }
-        self._bytes = {
-            name: memoryview(array.reshape(-1).view(np.uint8).data) for name, array in self._tensors.items()
-        }
-        self._order = np.zeros(slots * rows, np.int64)
-        self._ragged = RaggedSlots(specs, slots, rows)
-
-    def views(self, reader: int, slot: int, place: int, rows: int) -> dict[str, memoryview]:
-        """The slot's own memory."""
-        start = slot * self._rows + place
-        return {
-            spec.name: self._bytes[spec.name][start * spec.row_bytes : (start + rows) * spec.row_bytes]
-            for spec in self._fixed
-        }
-
-    def landed(self, reader: int, slot: int, place: int, rows: int) -> None:
-        """Nothing to do: it was read to where it stays."""
-
-    def put_ragged(self, name: str, slot: int, place: int, rows: Ragged) -> None:
-        """A run of rows of a ragged tensor."""
-        self._ragged.put(name, slot, place, rows)
-
-    def finish(self, slot: int, need: Need) -> None:
-        """Lay the window's permutation down."""
-        order_window(self._order, slot * self._rows, need)
-        self._ragged.finish(slot, need)
-
-    def gather(self, runs: Runs) -> dict[str, Any]:
-        """One `take` per tensor."""
-        found: dict[str, Any] = {}
-        if self._tensors:
-            index = host_index(self._order, runs)
-            found = {name: np.take(array, index, axis=0) for name, array in self._tensors.items()}
-        return found | self._ragged.gather(runs)
-
-    def cut(self, rows: dict[str, Any], start: int, stop: int) -> dict[str, Any]:
-        """One step's rows."""
-        return {
-            name: trimmed(each, start, stop) if isinstance(each, Ragged) else each[start:stop]
-            for name, each in rows.items()
-        }
-
-    def hand_over(self, rows: dict[str, Any]) -> None:
-        """It is there already."""
-
-    def padded(self, batch: dict[str, Any], rows: int, wanted: int) -> dict[str, Any]:
-        """Zero rows at the end; ragged ones are empty."""
-        found: dict[str, Any] = {}
-        for name, tensor in batch.items():
-            if isinstance(tensor, Ragged):
-                ends = np.full(wanted - rows, tensor.offsets[-1])
-                found[name] = Ragged(tensor.values, np.concatenate([tensor.offsets, ends]))
-            else:
-                found[name] = np.zeros((wanted, *tensor.shape[1:]), tensor.dtype)
-                found[name][:rows] = tensor
-        return found | {"valid": np.arange(wanted) < rows}
-
-    def close(self) -> None:
-        """Let go of the memory."""
-        self._tensors.clear()
-        self._bytes.clear()
+def lengthened(rows: Ragged, wanted: int) -> Ragged:
+    """With empty rows at the end."""
+    return Ragged(rows.values, np.pad(rows.offsets, (0, wanted - len(rows)), mode="edge"))

@@ -18,7 +18,7 @@ from penstock.dataset.verify import verify
 from penstock.dataset.writing import named
 from penstock.dtypes import TensorSpec
 from penstock.errors import DatasetError, humane_bytes
-from penstock.feed.loader import Loader, Settings, Transform
+from penstock.feed.loader import Loader
 from penstock.feed.loaders import (
     chosen_specs,
     jax_loader,
@@ -27,6 +27,7 @@ from penstock.feed.loaders import (
     tensorflow_dataset,
     torch_loader,
 )
+from penstock.feed.settings import Settings, Transform
 from penstock.wire.nulls import Nulls
 from penstock.wire.selection import Tensors
 
@@ -128,6 +129,7 @@ class Dataset:
         world: int | None = None,
         lanes: int = LANES,
         window: int = WINDOW,
+        cache: str | None = None,
         memory: int | None = None,
         verify: bool = True,
         transform: Transform | None = None,
@@ -141,7 +143,10 @@ class Dataset:
         of the files. `lanes` and `window` say how far it mixes: rows out of about lanes x window blocks.
 
         `rank`, `world`: found by themselves (torch.distributed, the launcher's environment, TF_CONFIG, JAX) when the
-        first batch is asked for. `memory`: the most a rank may use for what is being shuffled; too little is an error.
+        first batch is asked for.
+
+        `cache`: "host" or "device" keeps the dataset in memory once it was read; the batches are the same. `memory`:
+        the most a rank may use beside that; it never changes the order, and too little is an error.
 
         `verify`: check every block's bytes the first time they are read. `transform`: a function of the batch.
 
@@ -163,9 +168,10 @@ class Dataset:
             lanes,
             window,
             memory,
-            reader_threads(on_device=str(device) != "cpu"),
+            reader_threads(on_device=str(device).partition(":")[0] != "cpu"),
             verify,
             transform,
+            cache,
         )
         specs = chosen_specs(self._snapshot, tensors)
         return torch_loader(self._snapshot, specs, settings, device)
@@ -183,6 +189,7 @@ class Dataset:
         world: int | None = None,
         lanes: int = LANES,
         window: int = WINDOW,
+        cache: str | None = None,
         memory: int | None = None,
         verify: bool = True,
         transform: Transform | None = None,
@@ -202,6 +209,7 @@ class Dataset:
             reader_threads(on_device=False),
             verify,
             transform,
+            cache,
         )
         specs = chosen_specs(self._snapshot, tensors)
         return numpy_loader(self._snapshot, specs, settings)
@@ -220,6 +228,7 @@ class Dataset:
         world: int | None = None,
         lanes: int = LANES,
         window: int = WINDOW,
+        cache: str | None = None,
         memory: int | None = None,
         verify: bool = True,
         transform: Transform | None = None,
@@ -239,6 +248,7 @@ class Dataset:
             reader_threads(on_device=False),
             verify,
             transform,
+            cache,
         )
         specs = chosen_specs(self._snapshot, tensors)
         return jax_loader(self._snapshot, specs, settings, device)
@@ -256,6 +266,7 @@ class Dataset:
         world: int | None = None,
         lanes: int = LANES,
         window: int = WINDOW,
+        cache: str | None = None,
         memory: int | None = None,
         verify: bool = True,
         transform: Transform | None = None,
@@ -278,6 +289,7 @@ class Dataset:
             reader_threads(on_device=False),
             verify,
             transform,
+            cache,
         )
         specs = chosen_specs(self._snapshot, tensors)
         return tensorflow_dataset(self._snapshot, specs, settings)

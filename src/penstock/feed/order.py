@@ -22,24 +22,28 @@ from penstock.dtypes import Array
 
 ROUNDS = 6
 MASK = 0xFFFFFFFF
-STAGGER = 8
+STAGGER = 64
 """First windows have so many different lengths, so that lanes ask for their next blocks at different times."""
 LAST = ("drop", "pad", "short")
 
 
-def permutation(rows: int, keys: Array, stray: Array | None = None) -> Array:
+def permutation(rows: int, keys: Array) -> Array:
     """The order of a window's rows: at place i stands the row of this number.
+
+    Places are scrambled in a grid of cells, a few more than there are rows; a place that falls beyond the rows is
+    scrambled again until it falls among them, which keeps the whole a bijection.
 
     >>> permutation(5, np.arange(6)).tolist()
     [4, 2, 1, 3, 0]
     """
-    a, b = grid(np.array([rows]))
-    found = scramble(np.arange(rows), int(a[0]), int(b[0]), keys)
-    outside = np.flatnonzero(found >= rows)
-    if stray is None:
-        stray = strays(np.array([rows]), keys[:, None])[0]
-    found[outside] = stray[found[outside] - rows]
-    return np.asarray(found)
+    sides = grid(np.array([rows]))
+    a, b = int(sides[0][0]), int(sides[1][0])
+    found = np.asarray(scramble(np.arange(rows), a, b, keys))
+    beyond = np.flatnonzero(found >= rows)
+    while len(beyond):
+        found[beyond] = scramble(found[beyond], a, b, keys)
+        beyond = beyond[found[beyond] >= rows]
+    return found
 
 
 def grid(rows: Array) -> tuple[Array, Array]:
@@ -74,29 +78,6 @@ def _share(value: Any, key: Any, side: Any) -> Any:
     x = ((x ^ (x >> 15)) * 0x85EBCA77) & MASK
     x = x ^ (x >> 13)
     return (x * side) >> 32
-
-
-def strays(rows: Array, keys: Array) -> list[Array]:
-    """Per window, for each of the grid's cells beyond its rows: the row that a place scrambled there has instead.
-
-    It is scrambled again until it falls among the rows, which keeps the whole a bijection. There are fewer of these
-    cells than a side has, so this is little work. Cells that no place ever reaches go round among themselves; what
-    stands for them means nothing.
-    """
-    a, b = grid(rows)
-    counts = a * b - rows
-    window = np.repeat(np.arange(len(rows)), counts)
-    ends = np.cumsum(counts)
-    found = rows[window] + np.arange(len(window)) - (ends - counts)[window]
-    left = np.arange(len(window))
-    for _ in range(int(counts.max(initial=0)) + 1):
-        own = window[left]
-        found[left] = scramble(found[left], a[own], b[own], keys[:, own])
-        left = left[found[left] >= rows[own]]
-        if not len(left):
-            break
-    found[left] = 0
-    return np.split(found, ends[:-1])
 
 
 @dataclass(frozen=True)

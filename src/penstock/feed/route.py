@@ -3,11 +3,12 @@
 Where the world divides the lanes, rank r has the lanes r, r + W, r + 2W, ..., and its k-th row is row k // L of its
 lane k % L. Otherwise a step's rows are sorted by lane and cut, and neighbours share a lane. Both are the same to
 those who fetch: windows, each needed from some row of the rank on. Pure functions, like `order`; `stages` fetches,
-`loader` gathers.
+`assembly` gathers.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,9 +16,9 @@ from functools import cached_property
 import numpy as np
 
 from penstock.dtypes import Array
-from penstock.feed.order import Order, Steps, strays
+from penstock.feed.order import Order, Steps
 
-CHUNK = 512
+CHUNK = 64
 """Windows are planned so many at a time, while others are read."""
 
 
@@ -30,24 +31,68 @@ class Fetch:
     rows: int
     place: int
 
+    def parts(self, most: int) -> Iterator[Fetch]:
+        """The same run in parts of at most so many rows.
+
+        >>> [(part.first, part.rows, part.place) for part in Fetch(0, 10, 5, 0).parts(3)]
+        [(10, 3, 0), (13, 2, 3)]
+        """
+        if self.rows <= most:
+            yield self
+            return
+        for start in range(0, self.rows, most):
+            rows = min(most, self.rows - start)
+            yield Fetch(self.block, self.first + start, rows, self.place + start)
+
 
 @dataclass(frozen=True, eq=False)
 class Need:
-    """One window: its lane (as the rank counts them), the lane's rows it holds, and how they are permuted."""
+    """One window to fetch, and how its rows are permuted."""
 
-    lane: int
-    start: int
+    window: int
+    """Its number in the rank's `Windows`."""
     rows: int
     keys: Array | None
     """Of the permutation of its rows; None where they stay as they are."""
-    strays: Array | None
-    """See `order.strays`."""
     fetches: tuple[Fetch, ...]
 
+
+@dataclass(frozen=True, eq=False)
+class RankWindows:
+    """The windows of a rank's lanes: lane after lane, and by place inside each. Lanes are numbered as the rank's."""
+
+    lane: Array
+    start: Array
+    """The lane's first row in it."""
+    stop: Array
+    keys: Array
+    """ROUNDS x windows."""
+    number: Array
+    """Each one's number among the windows of the order."""
+    stride: int
+    """More rows than any lane has."""
+
+    def holding(self, lane: Array, row: Array) -> Array:
+        """The windows with these rows of these lanes."""
+        return np.searchsorted(self.keyed, lane * self.stride + row, "right") - 1
+
+    def first_not_behind(self, lane: Array, row: Array) -> Array:
+        """Per lane, the first of its windows that has something left when `row` rows are behind."""
+        return np.searchsorted(self._stops, lane * self.stride + row, "right")
+
+    @cached_property
+    def keyed(self) -> Array:
+        """Numbers that order the windows by lane and by place inside it."""
+        return np.asarray(self.lane * self.stride + self.start)
+
+    @cached_property
+    def _stops(self) -> Array:
+        return np.asarray(self.lane * self.stride + self.stop)
+
     @property
-    def stop(self) -> int:
-        """The lane's first row after it."""
-        return self.start + self.rows
+    def rows(self) -> Array:
+        """Rows of each."""
+        return np.asarray(self.stop - self.start)
 
 
 @dataclass(frozen=True)
@@ -80,9 +125,22 @@ class Route:
         return np.arange(max(low - 1, 0), min(high + 1, count))
 
     @cached_property
-    def lane_rows(self) -> Array:
-        """Rows of each of them."""
-        return np.asarray(np.diff(self.order.lane_starts)[self.lanes])
+    def windows(self) -> RankWindows:
+        """All windows of these lanes."""
+        windows = self.order.windows
+        own = np.full(self.order.lanes, -1)
+        own[self.lanes] = np.arange(len(self.lanes))
+        number = np.flatnonzero(own[windows.lane] >= 0)
+        start = windows.start[number] - self.order.lane_starts[windows.lane[number]]
+        stop = start + windows.rows[number]
+        return RankWindows(
+            own[windows.lane[number]],
+            start,
+            stop,
+            windows.keys[:, number],
+            number,
+            int(stop.max(initial=0)) + 2,
+        )
 
     def before(self, t: int) -> Array:
         """How many rows of each lane come before row t of the epoch."""
@@ -90,46 +148,51 @@ class Route:
 
     def needs(self) -> Iterator[Need]:
         """The windows that are not behind row t, the one needed first first."""
-        windows, pieces = self.order.windows, self.order.pieces
-        number = np.full(self.order.lanes, -1)
-        number[self.lanes] = np.arange(len(self.lanes))
-        lane = number[windows.lane]
-        start = windows.start - self.order.lane_starts[windows.lane]
-        behind = np.append(self.before(self.t), 0)[lane]
-        wanted = np.flatnonzero((lane >= 0) & (start + windows.rows > behind))
-        wanted = wanted[np.lexsort((lane[wanted], start[wanted]))]
-        firsts = np.searchsorted(pieces.window, np.arange(len(windows.start) + 1))
+        windows, pieces = self.windows, self.order.pieces
+        wanted = np.flatnonzero(windows.stop > self.before(self.t)[windows.lane])
+        wanted = wanted[np.lexsort((windows.lane[wanted], windows.start[wanted]))]
+        firsts = np.searchsorted(pieces.window, np.arange(len(self.order.windows.start) + 1))
         for chunk in range(0, len(wanted), CHUNK):
-            some = wanted[chunk : chunk + CHUNK]
-            stray = strays(windows.rows[some], windows.keys[:, some]) if self.order.shuffle else None
-            for place, window in enumerate(some.tolist()):
-                yield Need(
-                    int(lane[window]),
-                    int(start[window]),
-                    int(windows.rows[window]),
-                    windows.keys[:, window] if self.order.shuffle else None,
-                    stray[place] if stray is not None else None,
-                    tuple(
-                        Fetch(
-                            int(pieces.block[piece]),
-                            int(pieces.first[piece]),
-                            int(pieces.rows[piece]),
-                            int(pieces.start[piece] - windows.start[window]),
-                        )
-                        for piece in range(int(firsts[window]), int(firsts[window + 1]))
-                    ),
-                )
+            yield from self._needs(wanted[chunk : chunk + CHUNK], firsts)
+
+    def _needs(self, some: Array, firsts: Array) -> Iterator[Need]:
+        """Some windows; through lists, since single numbers of an array are slow."""
+        windows, pieces = self.windows, self.order.pieces
+        number = windows.number[some]
+        counts = (firsts[number + 1] - firsts[number]).tolist()
+        piece = np.concatenate([np.arange(firsts[each], firsts[each + 1]) for each in number])
+        places = pieces.start[piece] - np.repeat(self.order.windows.start[number], counts)
+        fetches = map(
+            Fetch,
+            pieces.block[piece].tolist(),
+            pieces.first[piece].tolist(),
+            pieces.rows[piece].tolist(),
+            places.tolist(),
+        )
+        keys = windows.keys[:, some].T if self.order.shuffle else [None] * len(some)
+        for window, rows, key, count in zip(
+            some.tolist(), windows.rows[some].tolist(), keys, counts, strict=True
+        ):
+            yield Need(window, rows, key, tuple(itertools.islice(fetches, count)))
+
+    @cached_property
+    def _sorted(self) -> tuple[Array, Array]:
+        return np.sort(self.windows.start), np.sort(self.windows.stop)
 
     def own_rows(self, t: int) -> int:
         """Where lanes have one owner: how many of the rank's rows come before row t."""
         return max(-(-(t - self.rank) // self.world), 0)
 
-    def windows_at_once(self, steps: int) -> int:
-        """At most so many windows of one lane hold the rows of so many steps."""
-        windows = self.order.windows
-        if not len(windows.start):
-            return 1
-        span = -(-steps * self.steps.batch // self.order.lanes) + 1
-        stops = windows.start + windows.rows
-        reach = np.searchsorted(windows.start, stops - 1 + span)
-        return int((reach - np.arange(len(stops))).max())
+    def most_windows(self, steps: int) -> int:
+        """The most windows that the rows of so many steps lie in, at any place of the epoch.
+
+        Windows are fetched in the order they are needed, so this many slots are enough to go on.
+        """
+        count = self.steps.left(self.t)
+        firsts = np.arange(0, count, steps, dtype=np.int64)
+        begin = self.t + firsts * self.steps.batch
+        end = np.minimum(self.t + (firsts + steps) * self.steps.batch, self.steps.rows)
+        top, bottom = begin // self.order.lanes, -(-end // self.order.lanes)
+        starts, stops = self._sorted
+        at_once = np.searchsorted(starts, bottom) - np.searchsorted(stops, top, "right")
+        return max(int(at_once.max(initial=1)), 1)

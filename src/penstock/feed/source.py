@@ -10,15 +10,27 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from penstock.dataset import checksum
 from penstock.dataset.blocks import block_place
+from penstock.dataset.manifest import Shard
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.errors import CorruptError, StorageError
+from penstock.feed.route import Fetch
 from penstock.wire.ragged import Ragged
+
+
+@dataclass(frozen=True)
+class BlockCheck:
+    """Running checksums of a block that is read in parts, by tensor."""
+
+    block: int
+    running: dict[str, checksum.Checksum]
 
 
 class RowSource:
@@ -37,50 +49,70 @@ class RowSource:
         for spec in manifest.tensors:
             self._places[spec.name] = place
             place += 1 + spec.ragged
+        # As plain numbers: single elements of arrays are slow, and readers share one interpreter.
+        self._offsets = {
+            spec.name: snapshot.index.buffers[:, self._places[spec.name]]["offset"].tolist()
+            for spec in specs
+            if self._direct
+        }
+        self._shards: list[int] = snapshot.index.shard.tolist()
         self.bytes_read = 0
 
-    def read(self, block: int, first: int, rows: int, views: Mapping[str, memoryview]) -> dict[str, Ragged]:
-        """Fill the views with a run of rows of a block; ragged tensors are returned."""
-        whole = int(self._snapshot.index.rows[block])
-        check = self._verified is not None and not self._verified[block]
-        if self._direct and not (check and rows < whole):
-            self._read_direct(block, first, rows, views, check)
-            found: dict[str, Ragged] = {}
-        else:
-            found = self._read_decoded(block, first, rows, views, check)
-        if check and self._verified is not None:
-            self._verified[block] = True
+    def check(self, fetch: Fetch) -> BlockCheck | None:
+        """A check of a run's block, to be read in parts; where one is due, and the run is the whole block."""
+        if self._verified is None or not self._direct or self._verified[fetch.block]:
+            return None
+        if fetch.rows != self._snapshot.index.rows[fetch.block]:
+            return None
+        kind, _ = checksum.parse(self._shard(fetch.block).checksum)
+        return BlockCheck(fetch.block, {spec.name: checksum.new(kind) for spec in self._specs})
+
+    def confirm(self, check: BlockCheck) -> None:
+        """All parts of the block have been read: its bytes are right, or an error names it."""
+        for name, running in check.running.items():
+            if running.value() != int(self._buffer(check.block, name)["checksum"]):
+                place = block_place(self._snapshot.index, self._shard(check.block), check.block)
+                raise CorruptError([place], "a checksum is wrong")
+        assert self._verified is not None
+        self._verified[check.block] = True
+
+    def read(
+        self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None = None
+    ) -> dict[str, Ragged]:
+        """Fill the views with a run of rows; ragged tensors are returned, fixed ones without a view left out."""
+        due = self._verified is not None and not self._verified[fetch.block]
+        if self._direct and (check is not None or not due):
+            self._read_direct(fetch, views, check)
+            return {}
+        found = self._read_decoded(fetch, views, due and self._snapshot.committed)
+        if self._verified is not None:
+            self._verified[fetch.block] = True
         return found
 
-    def _read_direct(
-        self, block: int, first: int, rows: int, views: Mapping[str, memoryview], check: bool
-    ) -> None:
-        index = self._snapshot.index
-        shard = self._snapshot.manifest.shards[int(index.shard[block])]
-        file = self._file(int(index.shard[block]))
+    def _read_direct(self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None) -> None:
+        file = self._file(self._shards[fetch.block])
         for spec in self._specs:
-            buffer = index.buffers[block, self._places[spec.name]]
-            view, offset = views[spec.name], int(buffer["offset"]) + first * spec.row_bytes
-            done = 0
+            if spec.name not in views:
+                continue
+            view, done = views[spec.name], 0
+            offset = self._offsets[spec.name][fetch.block] + fetch.first * spec.row_bytes
             while done < view.nbytes:
                 got = os.preadv(file, [view[done:]], offset + done)
                 if got == 0:
-                    raise CorruptError([shard.file], "the file ends too early")
+                    raise CorruptError([self._shard(fetch.block).file], "the file ends too early")
                 done += got
-            if check:
-                kind, _ = checksum.parse(shard.checksum)
-                if checksum.of(kind, view) != int(buffer["checksum"]):
-                    raise CorruptError([block_place(index, shard, block)], "a checksum is wrong")
+            if check is not None:
+                check.running[spec.name].update(view)
             self.bytes_read += done
 
-    def _read_decoded(
-        self, block: int, first: int, rows: int, views: Mapping[str, memoryview], check: bool
-    ) -> dict[str, Ragged]:
-        names = [spec.name for spec in self._specs]
-        tensors = self._snapshot.blocks.read(block, names, check and self._snapshot.committed)
+    def _read_decoded(self, fetch: Fetch, views: Mapping[str, memoryview], check: bool) -> dict[str, Ragged]:
+        names = [spec.name for spec in self._specs if spec.ragged or spec.name in views]
+        tensors = self._snapshot.blocks.read(fetch.block, names, check)
         found = {}
         for spec in self._specs:
-            part = tensors[spec.name][first : first + rows]
+            if spec.name not in names:
+                continue
+            part = tensors[spec.name][fetch.first : fetch.first + fetch.rows]
             self.bytes_read += part.nbytes
             if isinstance(part, Ragged):
                 found[spec.name] = part
@@ -88,6 +120,12 @@ class RowSource:
                 room = np.frombuffer(views[spec.name], DTYPES[spec.dtype].storage)
                 room[...] = part.reshape(-1)
         return found
+
+    def _shard(self, block: int) -> Shard:
+        return self._snapshot.manifest.shards[self._shards[block]]
+
+    def _buffer(self, block: int, name: str) -> Any:
+        return self._snapshot.index.buffers[block, self._places[name]]
 
     def _file(self, shard: int) -> int:
         found = self._files.get(shard)

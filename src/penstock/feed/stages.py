@@ -56,15 +56,14 @@ class Waiting:
 
 
 class Readers:
-    """Threads that fetch windows; a context manager, after which none is left."""
+    """Threads that fetch windows, from `start` to `stop`."""
 
     def __init__(
         self, needs: Iterable[Need], read: Read, finish: Finish, slots: int, threads: int, waiting: Waiting
     ) -> None:
         self._jobs = ((need, fetch) for need in needs for fetch in need.fetches)
         self._read, self._finish, self._waiting = read, finish, waiting
-        # The slot that was freed last is used first: its memory is warm, and slots beyond need are never touched.
-        self._free: queue.LifoQueue[int] = queue.LifoQueue()
+        self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
         for slot in range(slots):
             self._free.put(slot)
         self._done: queue.SimpleQueue[Ready | BaseException] = queue.SimpleQueue()
@@ -76,13 +75,10 @@ class Readers:
             for number in range(threads)
         ]
 
-    def __enter__(self) -> Readers:
+    def start(self) -> None:
+        """Begin to read."""
         for thread in self._threads:
             thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def stop(self) -> None:
         """End the threads; what they were reading is dropped."""
@@ -141,7 +137,10 @@ class Readers:
             return self._open, fetch
 
     def _slot(self) -> int | None:
-        began = time.perf_counter()
+        try:
+            return self._free.get_nowait()
+        except queue.Empty:
+            began = time.perf_counter()
         while not self._stopped.is_set():
             try:
                 slot = self._free.get(timeout=POLL_SECONDS)

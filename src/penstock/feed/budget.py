@@ -1,0 +1,95 @@
+"""How much memory an epoch takes on a rank, and how it is shared out: windows, what is read ahead, what is gathered.
+
+Pure functions. A smaller `memory` makes gathers smaller and reads less far ahead, and never changes the order; below
+what the lanes themselves need it is an error that says what would fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import SelectionError, humane_bytes
+from penstock.feed.route import Route
+
+SPREAD = 1.5
+"""A gather of several steps may touch so many times the windows of a gather of one."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What rows cost where they lie."""
+
+    row: int
+    """Bytes of a row that is handed out."""
+    beside: int
+    """Bytes kept beside each row of a window."""
+    gather: int
+    """Bytes that are gathered at once, unless a batch is larger."""
+    gathers: int
+    """How many gathers exist at a time."""
+    staged: int
+    """Bytes that readers have for themselves."""
+    cached: bool = False
+    """Whether rows lie in a cache, and windows take only what is kept beside them."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What an epoch is given."""
+
+    together: int
+    """Steps gathered at once."""
+    slots: int
+    rows: int
+    """Of a slot."""
+    bytes: int
+
+
+def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budget:
+    """Share memory out: as many steps at once as the gather is to have, and windows ahead for every reader."""
+    step = max(-(-route.steps.batch // route.world) * costs.row, 1)
+    most = max(costs.gather // step, 1)
+    # Windows in a cache take next to nothing, so that a gather may touch as many as it likes.
+    together = most if costs.cached else _together(route, most)
+    rows = int(route.windows.rows.max(initial=1))
+    ahead = 2 * threads + len(route.lanes) // 8
+    while True:
+        most = route.most_windows(together)
+        slots = min(most + ahead, max(len(route.windows.start), 1))
+        found = Budget(together, slots, rows, _bytes(costs, slots, rows, together * step))
+        if memory is None or found.bytes <= memory:
+            return found
+        if together > 1:
+            together //= 2
+        elif ahead > 1:
+            ahead //= 2
+        else:
+            raise _too_little(route, costs, found, memory)
+
+
+def _together(route: Route, most: int) -> int:
+    alone, together = route.most_windows(1), 1
+    while together * 2 <= most and route.most_windows(together * 2) <= SPREAD * alone:
+        together *= 2
+    return together
+
+
+def _bytes(costs: Costs, slots: int, rows: int, gathered: int) -> int:
+    window = rows * (costs.beside + (0 if costs.cached else costs.row))
+    return slots * window + costs.staged + costs.gathers * gathered
+
+
+def _too_little(route: Route, costs: Costs, least: Budget, memory: int) -> SelectionError:
+    order = route.order
+    windows = least.slots * least.rows * (costs.beside + (0 if costs.cached else costs.row))
+    share = max(memory - (least.bytes - windows), 0) / max(windows, 1)
+    lanes = int(order.lanes * share) // route.world * route.world
+    block = int(least.rows * costs.row * share) // order.window
+    ways = [f"lanes={lanes}"] if lanes else []
+    ways += [f"blocks of {humane_bytes(block)} (block_bytes= of pk.write)"] if block else ["smaller batches"]
+    return SelectionError(
+        f"the loader needs {humane_bytes(least.bytes)} on each rank ({least.slots} windows of {least.rows:,} rows, "
+        f"from lanes={order.lanes} and window={order.window}, and what is gathered), and "
+        f"memory={humane_bytes(memory)}. It would fit with {' or '.join(ways)}; more ranks help too. "
+        "(A smaller memory never changes the order.)"
+    )

@@ -1,0 +1,189 @@
+"""Windows in host memory, gathered by NumPy, for NumPy itself and for torch; `arena` says what an arena is.
+
+torch's own gather is not used: its threads wait for each other actively, and stall where readers want the same cores.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from penstock.dtypes import DTYPES, Array, TensorSpec
+from penstock.feed.arena import Orders, RaggedSlots, Room, Runs, lengthened, trimmed
+from penstock.feed.cache import HostCache
+from penstock.feed.route import Fetch, Need, Route
+from penstock.wire.ragged import Ragged
+
+Frame = Callable[[Array, str], Any]
+"""An array and the name of its dtype -> the framework's tensor, over the same memory."""
+KEPT = 4
+"""Buffers of each tensor that wait to be used again."""
+ALIGNMENT = 64
+
+
+def as_numpy(array: Array, dtype: str) -> Any:
+    """NumPy's arrays are what they are."""
+    return array
+
+
+def as_torch(array: Array, dtype: str) -> Any:
+    """A torch tensor over an array's memory."""
+    import torch
+
+    tensor = torch.from_numpy(array)
+    return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
+
+
+class Buffers:
+    """Memory for what is gathered, used again once nobody holds what was handed out: new pages cost as much as rows.
+
+    A view of an array holds a reference to it, so the count of references tells whether anybody is left.
+    """
+
+    FREE = 3
+    """References while nobody else has one: the list, the loop's variable, the argument of getrefcount."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, list[Array]] = {}
+        self._lock = threading.Lock()
+
+    def take(self, name: str, rows: int, spec: TensorSpec) -> Array:
+        """An array for so many rows of a tensor."""
+        size = rows * spec.row_bytes
+        with self._lock:
+            kept = self._kept.setdefault(name, [])
+            whole = next(
+                (each for each in kept if sys.getrefcount(each) == self.FREE and len(each) >= size), None
+            )
+            if whole is None:
+                whole = np.empty(size + ALIGNMENT, np.uint8)
+                kept[:] = [each for each in kept if sys.getrefcount(each) > self.FREE][-KEPT:]
+                kept.append(whole)
+            first = -whole.ctypes.data % ALIGNMENT
+            found = whole[first : first + size]
+        return found.view(DTYPES[spec.dtype].storage).reshape(rows, *spec.shape)
+
+
+class HostArena:
+    """Windows in memory of NumPy; with a cache they lie there, and slots hold their order alone."""
+
+    ahead = 2
+    gather_bytes = 16 << 20
+    threads = 2
+
+    def __init__(
+        self,
+        specs: Sequence[TensorSpec],
+        room: Room,
+        frame: Frame = as_numpy,
+        cache: HostCache | None = None,
+    ) -> None:
+        self.room, self.most_rows = room, room.rows
+        self._specs = {spec.name: spec for spec in specs}
+        self._fixed = [spec for spec in specs if not spec.ragged]
+        self._rows, self._frame, self._cache = room.rows, frame, cache
+        self._tensors = cache.arrays if cache is not None else self._slot_memory(room.slots)
+        self._bytes = {
+            name: memoryview(array.reshape(-1).view(np.uint8).data) for name, array in self._tensors.items()
+        }
+        self._orders = Orders(room.slots if self._fixed else 0, room.rows)
+        self._ragged = RaggedSlots(specs, room.slots, room.rows)
+        self._buffers = Buffers()
+
+    def _slot_memory(self, slots: int) -> dict[str, Array]:
+        return {
+            spec.name: np.empty((slots * self._rows, *spec.shape), DTYPES[spec.dtype].storage)
+            for spec in self._fixed
+        }
+
+    def begin(self, route: Route) -> bool:
+        """Readers lay the order of every window down, whether or not they have to read."""
+        return False
+
+    def wanted(self, fetch: Fetch) -> Fetch | None:
+        """The run itself; a cache looks after whole blocks by itself."""
+        return fetch
+
+    def views(self, reader: int, slot: int, fetch: Fetch) -> dict[str, memoryview]:
+        """The slot's own memory."""
+        if self._cache is not None:
+            return {}
+        start = slot * self._rows + fetch.place
+        return {
+            spec.name: self._bytes[spec.name][start * spec.row_bytes : (start + fetch.rows) * spec.row_bytes]
+            for spec in self._fixed
+        }
+
+    def landed(self, reader: int, slot: int, fetch: Fetch) -> None:
+        """Nothing to do: it was read to where it stays."""
+
+    def put_ragged(self, name: str, slot: int, place: int, rows: Ragged) -> None:
+        """A run of rows of a ragged tensor."""
+        self._ragged.put(name, slot, place, rows)
+
+    def finish(self, slot: int, need: Need) -> None:
+        """Lay the window's order down."""
+        if self._fixed:
+            self._orders.lay(slot, need, self._bases(slot, need))
+        self._ragged.finish(slot, need)
+
+    def _bases(self, slot: int, need: Need) -> Array:
+        if self._cache is not None:
+            return self._cache.bases(need)
+        return np.array([slot * self._rows + fetch.place for fetch in need.fetches])
+
+    def gather(self, runs: Runs) -> dict[str, Any]:
+        """One `take` per tensor."""
+        found: dict[str, Any] = {}
+        if self._fixed:
+            index = self._orders.index(runs)
+            for spec in self._fixed:
+                found[spec.name] = self._buffers.take(spec.name, len(index), spec)
+                np.take(self._tensors[spec.name], index, axis=0, out=found[spec.name], mode="clip")
+        return found | self._ragged.gather(runs)
+
+    def cut(self, rows: dict[str, Any], sizes: Sequence[int], padded: int | None) -> list[dict[str, Any]]:
+        """Views of the rows, where nothing is added."""
+        batches, start = [], 0
+        for size in sizes:
+            batch = {name: self._part(name, each, start, start + size, padded) for name, each in rows.items()}
+            if padded is not None:
+                batch["valid"] = self._frame(np.arange(padded) < size, "bool")
+            batches.append(batch)
+            start += size
+        return batches
+
+    def _part(self, name: str, rows: Any, start: int, stop: int, padded: int | None) -> Any:
+        dtype = self._specs[name].dtype
+        if isinstance(rows, Ragged):
+            part = trimmed(rows, start, stop)
+            part = part if padded is None else lengthened(part, padded)
+            return Ragged(
+                self._frame(np.ascontiguousarray(part.values), dtype), self._frame(part.offsets, "int64")
+            )
+        fixed = rows[start:stop]
+        if padded is not None and stop - start < padded:
+            whole = np.zeros((padded, *fixed.shape[1:]), fixed.dtype)
+            whole[: stop - start] = fixed
+            fixed = whole
+        return self._frame(fixed, dtype)
+
+    def beside(self) -> AbstractContextManager[object]:
+        """The host has no other side."""
+        return nullcontext()
+
+    def begun(self) -> None:
+        """It is there already."""
+
+    def hand_over(self, batches: Sequence[dict[str, Any]]) -> None:
+        """They are there already."""
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._tensors = {}
+        self._bytes.clear()

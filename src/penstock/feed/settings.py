@@ -1,0 +1,62 @@
+"""What a loader is asked to do, checked when it is made; `Dataset.torch` and its siblings say what each means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import SelectionError
+from penstock.feed.cache import CACHES
+from penstock.feed.order import LAST
+
+Transform = Callable[[dict[str, Any]], dict[str, Any]]
+"""A function of a batch, applied to each."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a loader is asked to do."""
+
+    batch_size: int | None
+    shuffle: bool = True
+    seed: int = 0
+    global_batch_size: int | None = None
+    last: str = "drop"
+    rank: int | None = None
+    world: int | None = None
+    lanes: int = 64
+    window: int = 1
+    memory: int | None = None
+    threads: int = 2
+    verify: bool = True
+    transform: Transform | None = None
+    cache: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.batch_size is None) == (self.global_batch_size is None):
+            raise SelectionError(
+                "pass batch_size (rows per rank) or global_batch_size (of all ranks), one of them."
+            )
+        for name in ("batch_size", "global_batch_size", "lanes", "window", "threads", "memory"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise SelectionError(f"{name}={value!r}: a whole number of at least 1 is wanted.")
+        for name, choices in (("last", LAST), ("cache", CACHES)):
+            value = getattr(self, name)
+            if value not in choices:
+                raise SelectionError(f"{name}={value!r}: choose one of {', '.join(map(repr, choices))}.")
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
+            raise SelectionError(f"seed={self.seed!r}: a whole number is wanted.")
+
+    def batch(self, world: int) -> int:
+        """Rows of a step on all ranks together."""
+        if self.global_batch_size is None:
+            assert self.batch_size is not None
+            return self.batch_size * world
+        if self.global_batch_size % world:
+            raise SelectionError(
+                f"global_batch_size={self.global_batch_size} cannot be shared out to {world} ranks evenly. Choose a "
+                f"multiple, such as {-(-self.global_batch_size // world) * world}."
+            )
+        return self.global_batch_size

@@ -1,0 +1,70 @@
+"""Run by test_memory.py in a process of its own: reads an epoch and prints how far its own memory grew.
+
+    measured_epoch.py DATASET SMALL FRAMEWORK MEMORY LANES BATCH
+
+Prints one line of JSON: the growth of anonymous memory (RssAnon: what the process allocated, without mapped files)
+between the first batch asked for and the last, at its peak; the rows seen; and what the loader says it uses. SMALL is
+a dataset of the same kind that is read first: what libraries load and set up on first use is not the loader's.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+
+import penstock as pk
+from penstock.feed.loader import Loader
+
+STATUS = Path("/proc/self/status")
+
+
+def anonymous() -> int:
+    line = next(line for line in STATUS.read_text().splitlines() if line.startswith("RssAnon:"))
+    return int(line.split()[1]) * 1024
+
+
+class Peak:
+    """The most anonymous memory seen while it was entered, looked at every millisecond."""
+
+    def __enter__(self) -> Peak:
+        self._stop, self.before = threading.Event(), anonymous()
+        self.most = self.before
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.001):
+            self.most = max(self.most, anonymous())
+
+
+def consumed(loader: Loader) -> int:
+    rows, total = 0, 0.0
+    for batch in loader:
+        rows += len(batch["x"])
+        total += float(np.asarray(batch["x"])[0, 0])
+    assert total >= 0
+    return rows
+
+
+def main() -> None:
+    path, small, framework = sys.argv[1:4]
+    memory, lanes, batch = map(int, sys.argv[4:])
+    consumed(getattr(pk.open(small), framework)(batch, last="short"))
+    loader = getattr(pk.open(path), framework)(batch, memory=memory, lanes=lanes, last="short")
+    with Peak() as peak:
+        rows = consumed(loader)
+    told = {"grown": peak.most - peak.before, "rows": rows, "said": loader.stats.memory}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

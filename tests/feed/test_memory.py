@@ -1,0 +1,77 @@
+"""`memory=` is a bound that holds: an epoch over twenty times as much data, measured from outside the library."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock as pk
+from penstock.errors import SelectionError
+
+SCRIPT = Path(__file__).parent / "measured_epoch.py"
+WIDTH, BLOCK, LANES, BATCH = 256, 256 << 10, 8, 64
+MEMORY = 10 << 20
+ROWS = 20 * MEMORY // (4 * WIDTH)
+ALLOWANCE = 5 << 20
+"""What a process needs beside: threads' stacks and heaps, the order's tables, blocks that are being decoded."""
+GIVING_BACK = {"MALLOC_MMAP_THRESHOLD_": "131072", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""What is freed goes back to the system at once, so that the measure is what the loader holds. Left alone, glibc and
+Arrow's pool keep up to about 10 MiB more for later, however small `memory` is."""
+
+KINDS = {"arrow": {}, "zstd": {"compression": "zstd"}, "parquet": {"format": "parquet"}}
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A large and a small one of every kind."""
+    root = tmp_path_factory.mktemp("memory")
+    for kind, options in KINDS.items():
+        for name, rows in (("large", ROWS), ("small", 1000)):
+            numbers = (np.arange(rows * WIDTH, dtype=np.int64) * 2654435761 % 65521).astype(np.float32)
+            table = pa.table({"x": pa.FixedSizeListArray.from_arrays(numbers, WIDTH)})
+            pk.write(table, root / kind / name, shuffle=False, shards=4, block_bytes=BLOCK, **options)
+    return root
+
+
+def epoch(dataset: Path, framework: str, memory: int) -> dict[str, int]:
+    paths = [str(dataset / "large"), str(dataset / "small")]
+    command = [sys.executable, str(SCRIPT), *paths, framework, str(memory), str(LANES), str(BATCH)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=100, check=False, env={**os.environ, **GIVING_BACK}
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_epoch_stays_within_its_memory(datasets: Path, kind: str, framework: str) -> None:
+    found = epoch(datasets / kind, framework, MEMORY)
+    assert found["rows"] == ROWS
+    assert found["said"] <= MEMORY
+    assert found["grown"] <= MEMORY + ALLOWANCE, f"{found['grown'] / 2**20:.1f} MiB of {MEMORY >> 20}"
+
+
+def test_the_measure_sees_what_a_loader_takes(datasets: Path) -> None:
+    found = epoch(datasets / "arrow", "numpy", 1 << 40)
+    assert found["said"] // 2 < found["grown"] < ROWS * WIDTH * 4
+
+
+def test_too_little_memory_names_what_would_fit(datasets: Path) -> None:
+    ds = pk.open(datasets / "arrow" / "large")
+    with pytest.raises(SelectionError, match=rf"lanes={LANES} and window=1.*memory=1\.0 MB") as refused:
+        next(iter(ds.numpy(BATCH, lanes=LANES, memory=1_000_000)))
+    needed = re.search(r"needs ([0-9.]+) MB", str(refused.value))
+    assert needed is not None
+    enough = int((float(needed[1]) + 0.06) * 1e6)  # the message rounds to 0.1
+    assert next(iter(ds.numpy(BATCH, lanes=LANES, memory=enough)))
