@@ -96,7 +96,51 @@ def check(folder: str) -> None:
                                         f"seed {seed}, epoch {epoch}, step {step}, rank {rank}, cache {cache}"
                                     )
                                     sys.exit(f"wrong: {name}, {where}")
+    check_ragged(os.path.join(folder, "ragged"))
+    check_held(ds)
     print("the batches on the device are those on the host, bit for bit")
+
+
+def check_ragged(folder: str) -> None:
+    """Ragged tensors: as they are, filled up, nested; a transform beside the training; every cache."""
+    rows = 20_000
+    texts = pa.table({"id": np.arange(rows), "tokens": [list(range(row % 11)) for row in range(rows)]})
+    ds = pk.write(texts, folder, {"id": "id", "tokens": pk.ragged("tokens")}, block_bytes=20_000)
+    for cache in (None, "host", "device"):
+        same = {"rank": 0, "world": 1, "lanes": 8, "last": "pad"}
+        host = ds.numpy(500, pad=7, transform=lambda batch: {**batch, "twice": batch["id"] * 2}, **same)
+        device = ds.torch(
+            500,
+            pad=7,
+            device="cuda",
+            cache=cache,
+            transform=lambda batch: {**batch, "twice": batch["id"] * 2},
+            **same,
+        )
+        nested = ds.torch(500, nested=True, device="cuda", cache=cache, **same)
+        for _ in range(3):
+            for ours, theirs, jagged in zip(host, device, nested, strict=True):
+                for name, array in ours.items():
+                    if not np.array_equal(array, theirs[name].cpu().numpy()):
+                        sys.exit(f"wrong: {name} with cache {cache}")
+                lengths = [len(row) for row in jagged["tokens"].unbind()]
+                if (np.minimum(lengths, 7) != ours["tokens_length"]).any():
+                    sys.exit(f"wrong: nested tokens with cache {cache}")
+
+
+def check_held(ds: pk.Dataset) -> None:
+    """Batches stay what they were as long as they are held, while the device is kept busy."""
+    busy = torch.randn(4096, 4096, device="cuda")
+    for cache in (None, "device"):
+        loader = ds.torch(1000, device="cuda", rank=0, world=1, cache=cache)
+        for _ in range(2):
+            held = []
+            for batch in loader:
+                busy @ busy
+                held.append(batch["id"])
+            ids = torch.cat(held).cpu().numpy()
+            if len(np.unique(ids)) != len(ids):
+                sys.exit(f"wrong: held batches changed, cache {cache}")
 
 
 def floors(ds: pk.Dataset, threads: int) -> tuple[float, float]:

@@ -9,6 +9,7 @@ With a cache all rows of the dataset lie on the device in the order of the files
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.dtypes import TensorSpec
+from penstock.dtypes import Array, TensorSpec
 from penstock.feed.arena import RaggedSlots, Room, Runs, lengthened, trimmed
 from penstock.feed.cuda_calls import CudaCalls, cuda_calls
 from penstock.feed.device_cache import DeviceCache
+from penstock.feed.host_arena import as_torch
 from penstock.feed.route import Fetch, Need, Route
+from penstock.feed.shaping import Shaping
 from penstock.feed.windows_on_device import DeviceWindows, row_kernel
 from penstock.wire.ragged import Ragged
 
@@ -91,12 +94,13 @@ class CudaArena:
         self,
         specs: Sequence[TensorSpec],
         room: Room,
+        shape: Shaping,
         device: torch.device,
         cache: DeviceCache | None = None,
     ) -> None:
         import torch
 
-        self.room = room
+        self.room, self._shape = room, shape
         self._torch, self._rows, self._device, self._cache = torch, room.rows, device, cache
         self._specs = {spec.name: spec for spec in specs}
         self._fixed = [spec for spec in specs if not spec.ragged]
@@ -190,34 +194,31 @@ class CudaArena:
 
     def cut(self, rows: dict[str, Any], sizes: Sequence[int], padded: int | None) -> list[dict[str, Any]]:
         """Views of the rows, where nothing is added; ragged ones go to the device now."""
-        parts = {
-            name: self._ragged_parts(each, sizes, padded)
-            if isinstance(each, Ragged)
-            else each.split(list(sizes))
-            for name, each in rows.items()
-        }
+        fixed = {name: each for name, each in rows.items() if not isinstance(each, Ragged)}
+        parts = {name: each.split(list(sizes)) for name, each in fixed.items()}
         batches = [dict(zip(parts, each, strict=True)) for each in zip(*parts.values(), strict=True)]
-        if padded is None:
-            return batches
-        return [self._padded(batch, size, padded) for batch, size in zip(batches, sizes, strict=True)]
+        batches = batches or [{} for _ in sizes]
+        if padded is not None:
+            batches = [self._padded(batch, size, padded) for batch, size in zip(batches, sizes, strict=True)]
+        for name in rows.keys() - fixed.keys():
+            start = 0
+            for batch, size in zip(batches, sizes, strict=True):
+                part = trimmed(rows[name], start, start + size)
+                part = part if padded is None else lengthened(part, padded)
+                batch |= self._shape.ragged(name, part, self._placed)
+                start += size
+        return batches
 
-    def _ragged_parts(self, rows: Ragged, sizes: Sequence[int], padded: int | None) -> list[Ragged]:
-        found, start = [], 0
-        for size in sizes:
-            part = trimmed(rows, start, start + size)
-            part = part if padded is None else lengthened(part, padded)
-            found.append(Ragged(self._placed(part.values), self._placed(part.offsets)))
-            start += size
-        return found
-
-    def _placed(self, array: Any) -> Any:
-        return self._torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
+    def _placed(self, array: Array, dtype: str) -> Any:
+        """On the gathering stream, from pinned memory, so that the host goes on."""
+        pinned = as_torch(np.ascontiguousarray(array), dtype).pin_memory()
+        return pinned.to(self._device, non_blocking=True)
 
     def _padded(self, batch: dict[str, Any], size: int, padded: int) -> dict[str, Any]:
         torch = self._torch
         found: dict[str, Any] = {}
         for name, tensor in batch.items():
-            if isinstance(tensor, Ragged) or size == padded:
+            if size == padded:
                 found[name] = tensor
                 continue
             found[name] = tensor.new_zeros((padded, *tensor.shape[1:]))
@@ -240,14 +241,12 @@ class CudaArena:
         current.wait_event(self._under_way.popleft())
         told: set[int] = set()
         for batch in batches:
-            for each in batch.values():
-                for tensor in (each.values, each.offsets) if isinstance(each, Ragged) else (each,):
-                    # Batches of one gather share its memory: telling once is enough.
-                    if isinstance(tensor, self._torch.Tensor) and tensor.is_cuda:
-                        key = tensor.untyped_storage().data_ptr()
-                        if key not in told:
-                            told.add(key)
-                            tensor.record_stream(current)
+            for tensor in itertools.chain.from_iterable(map(_tensors, batch.values())):
+                # Batches of one gather share its memory: telling once is enough.
+                memory = tensor.untyped_storage().data_ptr()
+                if tensor.is_cuda and memory not in told:
+                    told.add(memory)
+                    tensor.record_stream(current)
 
     def close(self) -> None:
         """Let go of the memory, once nothing uses it."""
@@ -257,3 +256,15 @@ class CudaArena:
         self._stages.clear()
         self._landed.clear()
         self._under_way.clear()
+
+
+def _tensors(value: Any) -> tuple[Any, ...]:
+    """The plain tensors of a batch's entry; whatever else a transform put there has none."""
+    import torch
+
+    if isinstance(value, Ragged):
+        parts: tuple[Any, ...] = (value.values, value.offsets)
+    else:
+        nested = isinstance(value, torch.Tensor) and value.is_nested
+        parts = (value.values(), value.offsets()) if nested else (value,)
+    return tuple(each for each in parts if isinstance(each, torch.Tensor))

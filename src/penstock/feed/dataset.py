@@ -6,7 +6,7 @@ manifest and the index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.dataset import commit
@@ -28,6 +28,7 @@ from penstock.feed.loaders import (
     torch_loader,
 )
 from penstock.feed.settings import Settings, Transform
+from penstock.feed.shaping import Pad
 from penstock.wire.nulls import Nulls
 from penstock.wire.selection import Tensors
 
@@ -52,8 +53,9 @@ class Dataset:
     (3, array([1.5, 2.5]))
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+    def __init__(self, snapshot: Snapshot, reopen: Callable[[Tensors], Snapshot] | None = None) -> None:
+        """`reopen`: the same plain files with other tensors."""
+        self._snapshot, self._reopen = snapshot, reopen
 
     @property
     def path(self) -> str:
@@ -122,7 +124,7 @@ class Dataset:
         device: Any = "cpu",
         shuffle: bool = True,
         seed: int = 0,
-        tensors: Sequence[str] | None = None,
+        tensors: Tensors = None,
         global_batch_size: int | None = None,
         last: str = "drop",
         rank: int | None = None,
@@ -132,6 +134,8 @@ class Dataset:
         cache: str | None = None,
         memory: int | None = None,
         verify: bool = True,
+        pad: Pad = None,
+        nested: bool = False,
         transform: Transform | None = None,
     ) -> Loader:
         """Batches as dictionaries of torch tensors on `device`, epoch after epoch.
@@ -148,7 +152,12 @@ class Dataset:
         `cache`: "host" or "device" keeps the dataset in memory once it was read; the batches are the same. `memory`:
         the most a rank may use beside that; it never changes the order, and too little is an error.
 
-        `verify`: check every block's bytes the first time they are read. `transform`: a function of the batch.
+        `tensors`: the names of those wanted; of plain files also a mapping of columns, as in `to_torch`. Ragged ones
+        come as values and offsets; with `pad` filled up with zeros to a length (one for all, or by name), beside a
+        tensor `NAME_length`; with `nested=True` as torch's nested tensors in the jagged layout.
+
+        `verify`: check every block's bytes the first time they are read. `transform`: a function of the batch; on a
+        GPU it runs beside the training, on the stream that gathers.
 
         >>> import tempfile
         >>> import pyarrow as pa
@@ -157,24 +166,27 @@ class Dataset:
         >>> [batch["a"].tolist() for batch in ds.torch(batch_size=5, shuffle=False)]
         [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
         """
+        snapshot = self._chosen(tensors)
         settings = Settings(
-            batch_size,
-            shuffle,
-            seed,
-            global_batch_size,
-            last,
-            rank,
-            world,
-            lanes,
-            window,
-            memory,
-            reader_threads(on_device=str(device).partition(":")[0] != "cpu"),
-            verify,
-            transform,
-            cache,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            global_batch_size=global_batch_size,
+            last=last,
+            rank=rank,
+            world=world,
+            lanes=lanes,
+            window=window,
+            memory=memory,
+            threads=reader_threads(on_device=str(device).partition(":")[0] != "cpu"),
+            verify=verify,
+            transform=transform,
+            cache=cache,
+            pad=pad,
+            nested=nested,
         )
-        specs = chosen_specs(self._snapshot, tensors)
-        return torch_loader(self._snapshot, specs, settings, device)
+        specs = chosen_specs(snapshot, None if isinstance(tensors, Mapping) else tensors)
+        return torch_loader(snapshot, specs, settings, device)
 
     def numpy(
         self,
@@ -182,7 +194,7 @@ class Dataset:
         *,
         shuffle: bool = True,
         seed: int = 0,
-        tensors: Sequence[str] | None = None,
+        tensors: Tensors = None,
         global_batch_size: int | None = None,
         last: str = "drop",
         rank: int | None = None,
@@ -192,27 +204,30 @@ class Dataset:
         cache: str | None = None,
         memory: int | None = None,
         verify: bool = True,
+        pad: Pad = None,
         transform: Transform | None = None,
     ) -> Loader:
         """Batches as dictionaries of NumPy arrays; arguments as in `torch`."""
+        snapshot = self._chosen(tensors)
         settings = Settings(
-            batch_size,
-            shuffle,
-            seed,
-            global_batch_size,
-            last,
-            rank,
-            world,
-            lanes,
-            window,
-            memory,
-            reader_threads(on_device=False),
-            verify,
-            transform,
-            cache,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            global_batch_size=global_batch_size,
+            last=last,
+            rank=rank,
+            world=world,
+            lanes=lanes,
+            window=window,
+            memory=memory,
+            threads=reader_threads(on_device=False),
+            verify=verify,
+            transform=transform,
+            cache=cache,
+            pad=pad,
         )
-        specs = chosen_specs(self._snapshot, tensors)
-        return numpy_loader(self._snapshot, specs, settings)
+        specs = chosen_specs(snapshot, None if isinstance(tensors, Mapping) else tensors)
+        return numpy_loader(snapshot, specs, settings)
 
     def jax(
         self,
@@ -221,7 +236,7 @@ class Dataset:
         device: Any = None,
         shuffle: bool = True,
         seed: int = 0,
-        tensors: Sequence[str] | None = None,
+        tensors: Tensors = None,
         global_batch_size: int | None = None,
         last: str = "drop",
         rank: int | None = None,
@@ -231,27 +246,30 @@ class Dataset:
         cache: str | None = None,
         memory: int | None = None,
         verify: bool = True,
+        pad: Pad = None,
         transform: Transform | None = None,
     ) -> Loader:
         """Batches as dictionaries of JAX arrays on `device`; arguments as in `torch`."""
+        snapshot = self._chosen(tensors)
         settings = Settings(
-            batch_size,
-            shuffle,
-            seed,
-            global_batch_size,
-            last,
-            rank,
-            world,
-            lanes,
-            window,
-            memory,
-            reader_threads(on_device=False),
-            verify,
-            transform,
-            cache,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            global_batch_size=global_batch_size,
+            last=last,
+            rank=rank,
+            world=world,
+            lanes=lanes,
+            window=window,
+            memory=memory,
+            threads=reader_threads(on_device=False),
+            verify=verify,
+            transform=transform,
+            cache=cache,
+            pad=pad,
         )
-        specs = chosen_specs(self._snapshot, tensors)
-        return jax_loader(self._snapshot, specs, settings, device)
+        specs = chosen_specs(snapshot, None if isinstance(tensors, Mapping) else tensors)
+        return jax_loader(snapshot, specs, settings, device)
 
     def tensorflow(
         self,
@@ -259,7 +277,7 @@ class Dataset:
         *,
         shuffle: bool = True,
         seed: int = 0,
-        tensors: Sequence[str] | None = None,
+        tensors: Tensors = None,
         global_batch_size: int | None = None,
         last: str = "drop",
         rank: int | None = None,
@@ -269,30 +287,44 @@ class Dataset:
         cache: str | None = None,
         memory: int | None = None,
         verify: bool = True,
+        pad: Pad = None,
         transform: Transform | None = None,
     ) -> tf.data.Dataset:
         """A `tf.data.Dataset` of batches, each iteration of it an epoch; arguments as in `torch`.
 
         Ragged tensors come as `tf.RaggedTensor`.
         """
+        snapshot = self._chosen(tensors)
         settings = Settings(
-            batch_size,
-            shuffle,
-            seed,
-            global_batch_size,
-            last,
-            rank,
-            world,
-            lanes,
-            window,
-            memory,
-            reader_threads(on_device=False),
-            verify,
-            transform,
-            cache,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            global_batch_size=global_batch_size,
+            last=last,
+            rank=rank,
+            world=world,
+            lanes=lanes,
+            window=window,
+            memory=memory,
+            threads=reader_threads(on_device=False),
+            verify=verify,
+            transform=transform,
+            cache=cache,
+            pad=pad,
         )
-        specs = chosen_specs(self._snapshot, tensors)
-        return tensorflow_dataset(self._snapshot, specs, settings)
+        specs = chosen_specs(snapshot, None if isinstance(tensors, Mapping) else tensors)
+        return tensorflow_dataset(snapshot, specs, settings)
+
+    def _chosen(self, tensors: Tensors) -> Snapshot:
+        """The snapshot to read: of plain files, a mapping says which columns become which tensors."""
+        if not isinstance(tensors, Mapping):
+            return self._snapshot
+        if self._reopen is None:
+            raise DatasetError(
+                f"{self.path} is a Penstock dataset, whose tensors are decided: name those you want, such as "
+                f"tensors={list(self.tensors)[:2]}. A mapping of columns is for plain files."
+            )
+        return self._reopen(tensors)
 
     def verify(self) -> None:
         """Check every byte of every shard; `CorruptError` names each bad shard and block."""
@@ -359,7 +391,11 @@ def open(
     if not found:
         if version is not None:
             commit.load(store, version)
-        return Dataset(open_plain(path, named(tensors), dtype, nulls))
+        one_dtype = None if isinstance(dtype, Mapping) else dtype
+        return Dataset(
+            open_plain(path, named(tensors), dtype, nulls),
+            reopen=lambda others: open_plain(path, others, one_dtype, nulls),
+        )
     if tensors is not None or dtype is not None or nulls != "error":
         raise DatasetError(
             f"{path} is a Penstock dataset, whose tensors are decided; tensors, dtype and nulls are for plain files."

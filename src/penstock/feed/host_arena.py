@@ -17,6 +17,7 @@ from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.feed.arena import Orders, RaggedSlots, Room, Runs, lengthened, trimmed
 from penstock.feed.cache import HostCache
 from penstock.feed.route import Fetch, Need, Route
+from penstock.feed.shaping import Shaping
 from penstock.wire.ragged import Ragged
 
 Frame = Callable[[Array, str], Any]
@@ -80,13 +81,14 @@ class HostArena:
         self,
         specs: Sequence[TensorSpec],
         room: Room,
+        shape: Shaping,
         frame: Frame = as_numpy,
         cache: HostCache | None = None,
     ) -> None:
         self.room, self.most_rows = room, room.rows
         self._specs = {spec.name: spec for spec in specs}
         self._fixed = [spec for spec in specs if not spec.ragged]
-        self._rows, self._frame, self._cache = room.rows, frame, cache
+        self._rows, self._shape, self._frame, self._cache = room.rows, shape, frame, cache
         self._tensors = cache.arrays if cache is not None else self._slot_memory(room.slots)
         self._bytes = {
             name: memoryview(array.reshape(-1).view(np.uint8).data) for name, array in self._tensors.items()
@@ -151,27 +153,29 @@ class HostArena:
         """Views of the rows, where nothing is added."""
         batches, start = [], 0
         for size in sizes:
-            batch = {name: self._part(name, each, start, start + size, padded) for name, each in rows.items()}
+            batch: dict[str, Any] = {}
+            for name, each in rows.items():
+                if isinstance(each, Ragged):
+                    part = trimmed(each, start, start + size)
+                    part = part if padded is None else lengthened(part, padded)
+                    batch |= self._shape.ragged(name, part, self._placed)
+                else:
+                    batch[name] = self._part(name, each[start : start + size], padded)
             if padded is not None:
                 batch["valid"] = self._frame(np.arange(padded) < size, "bool")
             batches.append(batch)
             start += size
         return batches
 
-    def _part(self, name: str, rows: Any, start: int, stop: int, padded: int | None) -> Any:
-        dtype = self._specs[name].dtype
-        if isinstance(rows, Ragged):
-            part = trimmed(rows, start, stop)
-            part = part if padded is None else lengthened(part, padded)
-            return Ragged(
-                self._frame(np.ascontiguousarray(part.values), dtype), self._frame(part.offsets, "int64")
-            )
-        fixed = rows[start:stop]
-        if padded is not None and stop - start < padded:
-            whole = np.zeros((padded, *fixed.shape[1:]), fixed.dtype)
-            whole[: stop - start] = fixed
-            fixed = whole
-        return self._frame(fixed, dtype)
+    def _placed(self, array: Array, dtype: str) -> Any:
+        return self._frame(np.ascontiguousarray(array), dtype)
+
+    def _part(self, name: str, rows: Array, padded: int | None) -> Any:
+        if padded is not None and len(rows) < padded:
+            whole = np.zeros((padded, *rows.shape[1:]), rows.dtype)
+            whole[: len(rows)] = rows
+            rows = whole
+        return self._frame(rows, self._specs[name].dtype)
 
     def beside(self) -> AbstractContextManager[object]:
         """The host has no other side."""

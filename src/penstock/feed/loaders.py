@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from penstock.feed.host_arena import as_numpy, as_torch
 from penstock.feed.loader import Loader
 from penstock.feed.places import CudaPlace, HostPlace, Place
 from penstock.feed.settings import Settings
+from penstock.feed.shaping import Shaping, length_name, padded_lengths
 from penstock.machine import usable_cores
 from penstock.wire.ragged import Ragged
 
@@ -23,7 +24,7 @@ DEVICE_THREADS, HOST_THREADS = 8, 4
 """Readers of one rank. On 16 cores 8 fed a GPU fastest; on the host they share cores with the gather."""
 
 
-def chosen_specs(snapshot: Snapshot, tensors: Sequence[str] | None) -> tuple[TensorSpec, ...]:
+def chosen_specs(snapshot: Snapshot, tensors: Any) -> tuple[TensorSpec, ...]:
     """The tensors named, in the dataset's order; all of them without names."""
     if tensors is None:
         return snapshot.manifest.tensors
@@ -43,7 +44,14 @@ def reader_threads(on_device: bool) -> int:
 
 def numpy_loader(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Settings) -> Loader:
     """Batches of NumPy arrays."""
-    return Loader(snapshot, specs, settings, HostPlace(snapshot, specs, settings.cache, as_numpy))
+    shape = shaping(specs, settings)
+    return Loader(snapshot, specs, settings, HostPlace(snapshot, specs, settings.cache, shape, as_numpy))
+
+
+def shaping(specs: tuple[TensorSpec, ...], settings: Settings) -> Shaping:
+    """What is to become of ragged tensors."""
+    dtypes = {spec.name: spec.dtype for spec in specs}
+    return Shaping(dtypes, padded_lengths(settings.pad, specs), settings.nested)
 
 
 def torch_loader(
@@ -58,10 +66,11 @@ def torch_loader(
 
     where = torch.device(device)
     place: Place
+    shape = shaping(specs, settings)
     if where.type == "cuda":
-        place = CudaPlace(snapshot, specs, settings.cache, where)
+        place = CudaPlace(snapshot, specs, settings.cache, shape, where)
     else:
-        place = HostPlace(snapshot, specs, settings.cache, as_torch)
+        place = HostPlace(snapshot, specs, settings.cache, shape, as_torch)
     return Loader(snapshot, specs, settings, place)
 
 
@@ -69,7 +78,7 @@ def jax_loader(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Sett
     """Batches of JAX arrays on a device; the user's transform sees those."""
     jax_feed.check([spec.dtype for spec in specs], device)
     after = settings.transform
-    dtypes = {spec.name: spec.dtype for spec in specs} | {"valid": "bool"}
+    dtypes = _dtypes(specs, settings)
 
     def place(batch: dict[str, Any]) -> dict[str, Any]:
         placed: dict[str, Any] = {}
@@ -94,10 +103,12 @@ def tensorflow_dataset(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settin
     loader = numpy_loader(snapshot, specs, settings)
     rows = settings.batch(loader.world().size) // loader.world().size
     size = None if settings.last == "short" else rows
-    signature = {spec.name: _signature(tf, spec, size) for spec in specs}
+    lengths = padded_lengths(settings.pad, specs)
+    signature = {spec.name: _signature(tf, spec, size, lengths.get(spec.name)) for spec in specs}
+    signature |= {length_name(name): tf.TensorSpec((size,), tf.int32) for name in lengths}
     if settings.last == "pad":
         signature["valid"] = tf.TensorSpec((size,), tf.bool)
-    dtypes = {spec.name: spec.dtype for spec in specs} | {"valid": "bool"}
+    dtypes = _dtypes(specs, settings)
 
     def batches() -> Iterator[dict[str, Any]]:
         for batch in loader:
@@ -107,8 +118,16 @@ def tensorflow_dataset(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settin
     return found.apply(tf.data.experimental.assert_cardinality(len(loader))) if len(loader) else found
 
 
-def _signature(tf: Any, spec: TensorSpec, rows: int | None) -> Any:
+def _dtypes(specs: tuple[TensorSpec, ...], settings: Settings) -> dict[str, str]:
+    """Of all tensors of a batch."""
+    lengths = {length_name(name): "int32" for name in padded_lengths(settings.pad, specs)}
+    return {spec.name: spec.dtype for spec in specs} | lengths | {"valid": "bool"}
+
+
+def _signature(tf: Any, spec: TensorSpec, rows: int | None, length: int | None) -> Any:
     dtype = getattr(tf, spec.dtype)
+    if length is not None:
+        return tf.TensorSpec((rows, length, *spec.shape), dtype)
     if spec.ragged:
         return tf.RaggedTensorSpec((rows, None, *spec.shape), dtype, ragged_rank=1, row_splits_dtype=tf.int64)
     return tf.TensorSpec((rows, *spec.shape), dtype)

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
+from penstock.errors import SelectionError
 from penstock.feed.arena import Arena, Room
 from penstock.feed.budget import Costs
 from penstock.feed.cache import CachedSource, HostCache, Source, check_room, row_bytes
 from penstock.feed.host_arena import Frame, HostArena
+from penstock.feed.shaping import Shaping
 
 if TYPE_CHECKING:
     import torch
@@ -40,9 +42,19 @@ class HostPlace:
     """Host memory; batches are the framework's tensors over it."""
 
     def __init__(
-        self, snapshot: Snapshot, specs: tuple[TensorSpec, ...], cache: str | None, frame: Frame
+        self,
+        snapshot: Snapshot,
+        specs: tuple[TensorSpec, ...],
+        cache: str | None,
+        shape: Shaping,
+        frame: Frame,
     ) -> None:
-        self._snapshot, self._specs, self._frame, self._wanted = snapshot, specs, frame, cache
+        if cache == "device":
+            raise SelectionError(
+                'cache="device" is for batches on a GPU, and these are in host memory: pass cache="host", or a device.'
+            )
+        self._snapshot, self._specs, self._shape = snapshot, specs, shape
+        self._frame, self._wanted = frame, cache
         self._cache: HostCache | None = None
 
     def costs(self, threads: int) -> Costs:
@@ -53,7 +65,7 @@ class HostPlace:
 
     def arena(self, room: Room) -> Arena:
         """Slots, or the cache with slots for the order alone."""
-        return HostArena(self._specs, room, self._frame, self._host_cache())
+        return HostArena(self._specs, room, self._shape, self._frame, self._host_cache())
 
     def source(self, source: Source) -> Source:
         """Behind the cache."""
@@ -74,9 +86,15 @@ class CudaPlace:
     """A GPU's memory; a cache on the host or on the device."""
 
     def __init__(
-        self, snapshot: Snapshot, specs: tuple[TensorSpec, ...], cache: str | None, device: torch.device
+        self,
+        snapshot: Snapshot,
+        specs: tuple[TensorSpec, ...],
+        cache: str | None,
+        shape: Shaping,
+        device: torch.device,
     ) -> None:
-        self._snapshot, self._specs, self._device, self._wanted = snapshot, specs, device, cache
+        self._snapshot, self._specs, self._shape = snapshot, specs, shape
+        self._device, self._wanted = device, cache
         self._on_host: HostCache | None = None
         self._on_device: DeviceCache | None = None
 
@@ -92,7 +110,7 @@ class CudaPlace:
         """Slots on the device, or the cache there."""
         from penstock.feed.cuda_arena import CudaArena
 
-        return CudaArena(self._specs, room, self._device, self._device_cache())
+        return CudaArena(self._specs, room, self._shape, self._device, self._device_cache())
 
     def _device_cache(self) -> DeviceCache | None:
         if self._wanted == "device" and self._on_device is None:

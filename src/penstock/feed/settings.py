@@ -9,6 +9,7 @@ from typing import Any
 from penstock.errors import SelectionError
 from penstock.feed.cache import CACHES
 from penstock.feed.order import LAST
+from penstock.feed.shaping import Pad
 
 Transform = Callable[[dict[str, Any]], dict[str, Any]]
 """A function of a batch, applied to each."""
@@ -32,6 +33,8 @@ class Settings:
     verify: bool = True
     transform: Transform | None = None
     cache: str | None = None
+    pad: Pad = None
+    nested: bool = False
 
     def __post_init__(self) -> None:
         if (self.batch_size is None) == (self.global_batch_size is None):

@@ -1,0 +1,91 @@
+"""How ragged tensors are handed out: as they are, filled up to one length, or as torch's nested tensors.
+
+`Dataset.torch(..., pad=128)` asks for the second, `nested=True` for the third. Works on NumPy's arrays, before they
+become a framework's tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.dtypes import Array, TensorSpec
+from penstock.errors import SelectionError, listed
+from penstock.wire.ragged import Ragged
+
+Pad = int | Mapping[str, int] | None
+"""One length for all ragged tensors, or a length by tensor."""
+
+
+def length_name(name: str) -> str:
+    """The tensor that says how long the rows of a padded one were.
+
+    >>> length_name("tokens")
+    'tokens_length'
+    """
+    return f"{name}_length"
+
+
+def padded_lengths(pad: Any, specs: Sequence[TensorSpec]) -> dict[str, int]:
+    """The length of each ragged tensor that is to be filled up; refuses what makes no sense."""
+    ragged = [spec.name for spec in specs if spec.ragged]
+    if pad is None:
+        return {}
+    found = dict(pad) if isinstance(pad, Mapping) else dict.fromkeys(ragged, pad)
+    for name, length in found.items():
+        if name not in ragged:
+            there = f"ragged are {listed(ragged)}" if ragged else "none of the tensors is ragged"
+            raise SelectionError(f"pad={pad!r} names {name!r}, and {there}.")
+        if not isinstance(length, int) or isinstance(length, bool) or length < 1:
+            raise SelectionError(
+                f"pad={pad!r}: {length!r} is no length; a whole number of at least 1 is wanted."
+            )
+        if any(spec.name == length_name(name) for spec in specs):
+            raise SelectionError(
+                f"pad={pad!r} would add a tensor {length_name(name)!r}, and there is one of that name already. Leave "
+                "it out with tensors=[...]."
+            )
+    if not found:
+        raise SelectionError(f"pad={pad!r} has nothing to pad: none of the tensors is ragged. Leave pad out.")
+    return found
+
+
+@dataclass(frozen=True)
+class Shaping:
+    """What is to become of ragged tensors."""
+
+    dtypes: Mapping[str, str]
+    lengths: Mapping[str, int]
+    """Of those that are filled up."""
+    nested: bool = False
+
+    def ragged(self, name: str, rows: Ragged, place: Callable[[Array, str], Any]) -> dict[str, Any]:
+        """The tensors that stand for one ragged tensor in a batch; `place` makes the framework's of an array."""
+        if name in self.lengths:
+            dense, lengths = fill_up(rows, self.lengths[name])
+            return {name: place(dense, self.dtypes[name]), length_name(name): place(lengths, "int32")}
+        values, offsets = place(rows.values, self.dtypes[name]), place(rows.offsets, "int64")
+        if not self.nested:
+            return {name: Ragged(values, offsets)}
+        import torch
+
+        return {name: torch.nested.nested_tensor_from_jagged(values, offsets)}
+
+
+def fill_up(rows: Ragged, length: int) -> tuple[Array, Array]:
+    """Rows of one length, zeros after their values and what is too long cut off; and the lengths they have now.
+
+    >>> dense, lengths = fill_up(Ragged(np.array([1, 2, 3, 4]), np.array([0, 1, 1, 4])), 2)
+    >>> dense.tolist(), lengths.tolist()
+    ([[1, 0], [0, 0], [2, 3]], [1, 0, 2])
+    """
+    starts = np.asarray(rows.offsets[:-1])
+    lengths = np.minimum(np.diff(rows.offsets), length)
+    dense = np.zeros((len(starts) * length, *rows.values.shape[1:]), rows.values.dtype)
+    row = np.repeat(np.arange(len(starts)), lengths)
+    column = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    dense[row * length + column] = rows.values[starts[row] + column]
+    return dense.reshape(len(starts), length, *rows.values.shape[1:]), lengths.astype(np.int32)
