@@ -24,6 +24,7 @@ from datetime import date
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from feed_gpu import make
 
@@ -53,17 +54,46 @@ def by_hand(ds: pk.Dataset, batch: int) -> Iterator[dict[str, np.ndarray]]:
     generator = np.random.default_rng(0)
     files = [pa.ipc.open_file(pa.memory_map(os.path.join(ds.path, shard.file))) for shard in ds.shards]
     blocks = [(file, number) for file in files for number in range(file.num_record_batches)]
-    shapes = {name: spec.shape for name, spec in ds.tensors.items()}
     for place in generator.permutation(len(blocks)):
         file, number = blocks[place]
-        found = file.get_batch(number)
-        arrays = {}
-        for name, column in zip(found.schema.names, found.columns, strict=True):
-            flat = column.flatten() if shapes[name] else column
-            arrays[name] = flat.to_numpy().reshape(-1, *shapes[name])
-        order = generator.permutation(found.num_rows)
-        for start in range(0, found.num_rows - batch + 1, batch):
-            yield {name: array[order[start : start + batch]] for name, array in arrays.items()}
+        yield from _permuted_batches(ds, file.get_batch(number), generator, batch)
+
+
+def _permuted_batches(
+    ds: pk.Dataset, found: pa.RecordBatch, generator: np.random.Generator, batch: int
+) -> Iterator[dict[str, np.ndarray]]:
+    arrays = {}
+    for name, column in zip(found.schema.names, found.columns, strict=True):
+        shape = ds.tensors[name].shape
+        flat = column.flatten() if shape else column
+        arrays[name] = flat.to_numpy().reshape(-1, *shape)
+    order = generator.permutation(found.num_rows)
+    for start in range(0, found.num_rows - batch + 1, batch):
+        yield {name: array[order[start : start + batch]] for name, array in arrays.items()}
+
+
+def parquet_files(ds: pk.Dataset, folder: str) -> list[str]:
+    """The same rows as Parquet, uncompressed, one row group for each block."""
+    os.makedirs(folder)
+    files = []
+    for shard in ds.shards:
+        source = pa.ipc.open_file(pa.memory_map(os.path.join(ds.path, shard.file)))
+        files.append(os.path.join(folder, os.path.basename(shard.file) + ".parquet"))
+        with pq.ParquetWriter(files[-1], source.schema, compression="none", use_dictionary=False) as writer:
+            for number in range(source.num_record_batches):
+                writer.write_batch(source.get_batch(number))
+    return files
+
+
+def by_hand_parquet(ds: pk.Dataset, files: list[str], batch: int) -> Iterator[dict[str, np.ndarray]]:
+    """The same loop over Parquet: row groups in random order, rows permuted inside each."""
+    generator = np.random.default_rng(0)
+    opened = [pq.ParquetFile(file) for file in files]
+    groups = [(file, number) for file in opened for number in range(file.num_row_groups)]
+    for place in generator.permutation(len(groups)):
+        file, number = groups[place]
+        found = file.read_row_group(number).combine_chunks().to_batches()[0]
+        yield from _permuted_batches(ds, found, generator, batch)
 
 
 def data_loader(whole: dict[str, torch.Tensor], batch: int) -> Iterator[object]:
@@ -106,17 +136,22 @@ def main() -> None:
 
 def compare(kind: str, ds: pk.Dataset, given: argparse.Namespace) -> None:
     whole = rows_in_memory(ds)
+    files = parquet_files(ds, f"{ds.path}-parquet")
     tensors = {name: torch.from_numpy(array) for name, array in whole.items()}
     loaders = {
         "ds.numpy": ds.numpy(given.batch, rank=0, world=1),
         "ds.numpy(verify=False)": ds.numpy(given.batch, rank=0, world=1, verify=False),
         "ds.torch": ds.torch(given.batch, rank=0, world=1),
+        'ds.torch(cache="host")': ds.torch(given.batch, rank=0, world=1, cache="host"),
     }
     ways: dict[str, Callable[[], Iterator[object]]] = {
         "floor: np.take out of memory": lambda: numpy_floor(whole, given.batch),
         "floor: torch.index_select out of memory": lambda: torch_floor(tensors, given.batch),
         **{name: lambda loader=loader: iter(loader) for name, loader in loaders.items()},
         "by hand: Arrow files, blocks and rows inside them permuted": lambda: by_hand(ds, given.batch),
+        "by hand: Parquet, row groups and rows inside them permuted": lambda: by_hand_parquet(
+            ds, files, given.batch
+        ),
         "DataLoader over a TensorDataset (100,000 rows)": lambda: data_loader(tensors, given.batch),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.dataset.hashing import hashed
-from penstock.feed.order import LAST, ROUNDS, Order, Steps, grid, permutation, scramble
+from penstock.feed.order import LAST, ROUNDS, Order, Steps, grid, permutation, scramble, scramble_short
 
 blocks = st.lists(st.integers(0, 40), min_size=1, max_size=25).map(tuple)
 seeds = st.integers(-(2**70), 2**70)
@@ -131,6 +131,14 @@ def test_a_permutation_is_one_and_the_same_in_torch(rows, keys) -> None:
     assert 0 <= a * b - rows < max(a, b)
     theirs = scramble(torch.arange(a * b), a, b, keys.tolist())
     assert np.array_equal(theirs.numpy(), scramble(np.arange(a * b), a, b, keys))
+    assert np.array_equal(theirs.numpy(), scramble_short(np.arange(a * b), a, b, keys))
+
+
+@given(st.integers(1, 2**31), st.integers(1, 2**31), round_keys)
+def test_short_numbers_scramble_as_long_ones_do(a, seed, keys) -> None:
+    b = min((2**32 - 1) // a, 2**31)
+    cells = np.random.default_rng(seed).integers(0, a * b, 50)
+    assert np.array_equal(scramble_short(cells, a, b, keys), scramble(cells, a, b, keys))
 
 
 @pytest.mark.parametrize("rows", [2, 30, 64])

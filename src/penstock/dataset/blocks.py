@@ -7,6 +7,7 @@ writing uses.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
@@ -21,7 +22,7 @@ from penstock.dataset.ipc import UNCOMPRESSED
 from penstock.dataset.manifest import Manifest, Shard
 from penstock.dataset.part import known_lengths
 from penstock.dataset.shards import storage_of
-from penstock.dataset.store import Store
+from penstock.dataset.store import CachedStore, Store
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.errors import CorruptError, DatasetMissing, NullError
 from penstock.wire.arrow_source import ArrowSelection, select_arrow
@@ -30,8 +31,10 @@ from penstock.wire.nulls import Nulls
 from penstock.wire.pack import Packer
 from penstock.wire.ragged import Packed, Ragged
 
-CHUNK = 1 << 20
-"""A Parquet file is checked in pieces of this size, since each reader of a loader has one in memory."""
+CHUNK, FAR_CHUNK = 1 << 20, 8 << 20
+"""A Parquet file is checked in pieces of this size, since each reader of a loader has one in memory.
+
+From another machine they are larger: there every piece costs a request."""
 
 
 class Blocks(Protocol):
@@ -39,6 +42,9 @@ class Blocks(Protocol):
 
     def read(self, number: int, names: Sequence[str], verify: bool) -> dict[str, Packed]:
         """The named tensors of one block; with `verify` the stored bytes are checked first."""
+
+    def read_rows(self, number: int, rows: slice, names: Sequence[str]) -> dict[str, Packed]:
+        """Some rows of a block, unchecked; no more than their bytes is fetched, where that can be."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,28 @@ class NativeBlocks:
                 self._refuse(shard, number, f"tensor {spec.name!r} has offsets that no lists have")
             found[spec.name] = Ragged(values.reshape(count, *spec.shape), offsets)
         return found
+
+    def read_rows(self, number: int, rows: slice, names: Sequence[str]) -> dict[str, Packed]:
+        """Some rows of a block: their bytes alone, where rows can be told apart and no cache wants whole blocks."""
+        wanted = [(spec, place) for spec, place in _places(self.manifest.tensors) if spec.name in names]
+        whole = self.manifest.compression is not None or any(spec.ragged for spec, _ in wanted)
+        if whole or isinstance(self.store, CachedStore):
+            return {name: packed[rows] for name, packed in self.read(number, names, False).items()}
+        shard = self.manifest.shards[int(self.index.shard[number])]
+        count = rows.stop - rows.start
+        ranges = [
+            (
+                int(self.index.buffers[number, place]["offset"]) + rows.start * spec.row_bytes,
+                count * spec.row_bytes,
+            )
+            for spec, place in wanted
+        ]
+        return {
+            spec.name: np.frombuffer(data, storage_of(spec))
+            .view(DTYPES[spec.dtype].storage)
+            .reshape(count, *spec.shape)
+            for (spec, _), data in zip(wanted, read_ranges(self.store, shard, ranges), strict=True)
+        }
 
     def _raw(self, buffer: Any, stored: Any, shard: Shard, number: int, verify: bool) -> Any:
         if verify:
@@ -137,6 +165,8 @@ class ArrowBlocks:
     """Every block's number in its file, where files also hold blocks without rows."""
     checked: set[str] = field(default_factory=set)
     """Files whose every byte has been checked."""
+    checking: dict[str, threading.Lock] = field(default_factory=dict)
+    """Per file, so that of readers that want it checked one does it."""
 
     def read(self, number: int, names: Sequence[str], verify: bool) -> dict[str, Packed]:
         """The named tensors of one block, decoded, cast and checked."""
@@ -161,21 +191,33 @@ class ArrowBlocks:
             if packed is not None
         }
 
+    def read_rows(self, number: int, rows: slice, names: Sequence[str]) -> dict[str, Packed]:
+        """Some rows of a block, all of which has to be decoded."""
+        return {name: packed[rows] for name, packed in self.read(number, names, False).items()}
+
     def _check(self, shard: Shard, number: int) -> None:
-        kind, expected = checksum.parse(shard.checksum)
-        if shard.file not in self.checked:
-            # A Parquet file says in its footer how its blocks are to be read, and no block's checksum covers that.
-            running = checksum.new(kind)
-            for start in range(0, shard.bytes, CHUNK):
-                place = (start, min(CHUNK, shard.bytes - start))
-                running.update(read_ranges(self.store, shard, [place])[0])
-            if running.value() != expected:
-                raise CorruptError([shard.file], "its checksum is wrong")
-            self.checked.add(shard.file)
+        with self.checking.setdefault(shard.file, threading.Lock()):
+            if shard.file not in self.checked:
+                self._check_file(shard)
+                self.checked.add(shard.file)
+        if self.store.local is None:
+            return  # files there are replaced whole or not at all: what was right as a whole needs no second reading
+        kind, _ = checksum.parse(shard.checksum)
         place = (int(self.index.offset[number]), int(self.index.length[number]))
         (data,) = read_ranges(self.store, shard, [place])
         if checksum.of(kind, data) != int(self.index.checksum[number]):
             raise CorruptError([block_place(self.index, shard, number)], "a checksum is wrong")
+
+    def _check_file(self, shard: Shard) -> None:
+        """A Parquet file says in its footer how its blocks are to be read, and no block's checksum covers that."""
+        kind, expected = checksum.parse(shard.checksum)
+        running = checksum.new(kind)
+        chunk = CHUNK if self.store.local is not None else FAR_CHUNK
+        for start in range(0, shard.bytes, chunk):
+            place = (start, min(chunk, shard.bytes - start))
+            running.update(read_ranges(self.store, shard, [place])[0])
+        if running.value() != expected:
+            raise CorruptError([shard.file], "its checksum is wrong")
 
     def _nulls_of(self, names: Sequence[str]) -> Nulls:
         if not isinstance(self.nulls, Mapping):
@@ -195,7 +237,7 @@ class ArrowBlocks:
         extra = self.extra[place] if self.extra else pa.RecordBatch.from_pydict({})
         try:
             with self.store.open_input(shard.file) as file:
-                source = open_file(file, shard.file)
+                source = open_file(file, shard.file, far=self.store.local is None)
                 schema = pa.schema([*source.schema, *extra.schema])
                 selection = select_arrow(
                     schema,

@@ -26,8 +26,9 @@ class BlockFile(Protocol):
 class ParquetBlocks:
     """A Parquet file; its row groups are the blocks."""
 
-    def __init__(self, file: Any) -> None:
-        self._file = pq.ParquetFile(file)
+    def __init__(self, file: Any, far: bool) -> None:
+        # Far away, the columns of a row group come in one request: one each, in turn, would wait for each.
+        self._file = pq.ParquetFile(file, pre_buffer=far)
         self.schema: pa.Schema = self._file.schema_arrow
 
     def rows(self) -> list[int]:
@@ -91,6 +92,6 @@ def _names(wanted: str, column: str) -> bool:
     return wanted == column or wanted.startswith(f"{column}.")
 
 
-def open_file(file: Any, name: str) -> BlockFile:
-    """A file as blocks, told by its name."""
-    return ParquetBlocks(file) if name.endswith((".parquet", ".pq")) else ArrowFileBlocks(file)
+def open_file(file: Any, name: str, far: bool = False) -> BlockFile:
+    """A file as blocks, told by its name; `far` where every read is a request to another machine."""
+    return ParquetBlocks(file, far) if name.endswith((".parquet", ".pq")) else ArrowFileBlocks(file)

@@ -23,7 +23,7 @@ from penstock.dataset.index import BUFFER_DTYPE, Index
 from penstock.dataset.manifest import IndexFile, Manifest, Shard
 from penstock.dataset.part import silent, spec_of
 from penstock.dataset.snapshot import Snapshot
-from penstock.dataset.store import Entry, Store, open_store
+from penstock.dataset.store import Content, DiskCache, Entry, Store, knowing, open_store, with_cache
 from penstock.dtypes import TensorSpec
 from penstock.errors import DatasetError, DatasetMissing, listed
 from penstock.wire.arrow_source import select_arrow
@@ -179,9 +179,12 @@ def _is_list(kind: pa.DataType) -> bool:
     return any(check(kind) for check in checks)
 
 
-def open_plain(path: str | os.PathLike[str], tensors: Tensors, dtype: Any, nulls: Nulls) -> Snapshot:
+def open_plain(
+    path: str | os.PathLike[str], tensors: Tensors, dtype: Any, nulls: Nulls, cache: DiskCache | None = None
+) -> Snapshot:
     """A folder (or file) of plain files, as a snapshot."""
     store, files = find_files(path)
+    store = knowing(with_cache(store, cache), {file.entry.name: _content(file.entry) for file in files})
     extra = path_columns(files)
     request = request_for(full_schema(files, extra), tensors)
     selection = select_arrow(full_schema(files, extra), request, dtype, nulls)
@@ -211,6 +214,11 @@ def open_plain(path: str | os.PathLike[str], tensors: Tensors, dtype: Any, nulls
         columns={plan.name: plan.columns for plan in selection.plan.tensors},
     )
     return Snapshot(store, manifest, index, blocks(known), committed=False)
+
+
+def _content(entry: Entry) -> Content:
+    """Plain files may be replaced, and then have another time, size or tag when they are opened the next time."""
+    return Content(entry.bytes, f"{entry.modified} {entry.tag}")
 
 
 def _asked(plan: TensorPlan) -> Any:

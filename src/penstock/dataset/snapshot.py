@@ -17,7 +17,7 @@ from penstock.dataset import commit
 from penstock.dataset.blocks import ArrowBlocks, Blocks, NativeBlocks
 from penstock.dataset.index import Index, parse
 from penstock.dataset.manifest import Manifest
-from penstock.dataset.store import Store
+from penstock.dataset.store import Content, Store, knowing
 from penstock.dtypes import DTYPES, TensorSpec
 from penstock.errors import CorruptError, SelectionError, listed
 from penstock.wire.ragged import Packed, Ragged, joined
@@ -87,6 +87,7 @@ def open_version(store: Store, version: int) -> Snapshot:
     manifest = commit.load(store, version)
     where = store.locate(manifest.index.file)
     index = parse(commit.load_table(store, manifest), manifest, where)
+    store = knowing(store, {each.file: Content(each.bytes, each.checksum) for each in manifest.shards})
     return Snapshot(store, manifest, index, _blocks(store, manifest, index))
 
 

@@ -2,7 +2,7 @@
 
 Names are relative posix paths such as `shards/a.arrow`. A name that is not there is a `FileNotFoundError`, a range past
 a file's end an `EOFError`; all that a disk or network refuses is a `StorageError`. Reading may happen in many threads.
-`stores` holds the three kinds, and what executors write through.
+`stores` holds the three kinds, what executors write through, and the cache that may stand before a far one.
 """
 
 from __future__ import annotations
@@ -13,12 +13,26 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from penstock.dataset.stores.arrow import ArrowStore
+from penstock.dataset.stores.cached import CachedStore, Content, knowing, uncached, with_cache
+from penstock.dataset.stores.disk_cache import DiskCache, disk_cache
 from penstock.dataset.stores.local import LocalStore
 from penstock.dataset.stores.objects import SCHEMES, ObjectStore
 from penstock.dataset.stores.terms import Entry, Target
 from penstock.errors import StorageError
 
-__all__ = ["Entry", "Store", "Target", "open_store"]
+__all__ = [
+    "CachedStore",
+    "Content",
+    "DiskCache",
+    "Entry",
+    "Store",
+    "Target",
+    "disk_cache",
+    "knowing",
+    "open_store",
+    "uncached",
+    "with_cache",
+]
 
 
 class Store(Protocol):

@@ -17,7 +17,7 @@ from penstock.dataset import checksum
 from penstock.dataset.blocks import read_ranges
 from penstock.dataset.index import Index
 from penstock.dataset.manifest import Manifest, Shard
-from penstock.dataset.store import Store
+from penstock.dataset.store import Store, uncached
 from penstock.errors import CorruptError
 from penstock.progress import Meter, progress
 
@@ -44,6 +44,7 @@ class _Tally:
 
 def verify(store: Store, manifest: Manifest, index: Index) -> None:
     """Read everything; `CorruptError` names each bad shard and block."""
+    store = uncached(store)
     firsts = np.searchsorted(index.shard, np.arange(len(manifest.shards) + 1))
     with progress("Verifying") as meter, ThreadPoolExecutor(THREADS) as pool:
         tally = _Tally(meter)

@@ -13,7 +13,7 @@ from penstock.dataset import commit
 from penstock.dataset.manifest import Shard
 from penstock.dataset.plain import is_file, open_plain
 from penstock.dataset.snapshot import Snapshot, open_version
-from penstock.dataset.store import open_store
+from penstock.dataset.store import disk_cache, open_store, with_cache
 from penstock.dataset.verify import verify
 from penstock.dataset.writing import named
 from penstock.dtypes import TensorSpec
@@ -372,11 +372,18 @@ def open(
     tensors: Tensors = None,
     dtype: Any = None,
     nulls: Nulls = "error",
+    cache_dir: str | os.PathLike[str] | None = None,
+    cache_bytes: int | None = None,
 ) -> Dataset:
     """Open a dataset, or any folder of Parquet or Arrow files, or one such file.
 
     `version`: the newest, unless said. `tensors`, `dtype`, `nulls`: for plain files only, which columns become which
     tensors, as in `to_numpy`; without them every column becomes a tensor of its own, lists ragged ones.
+
+    `cache_dir`: a folder of this machine that keeps what is read from an object store, so that later epochs and later
+    runs need not fetch it again; all ranks of a machine share it, and datasets may. It takes up to `cache_bytes`
+    (half of what the disk has free, unless said), then what was used longest ago makes room. What comes from it is
+    checked each time; a full disk is told of once and read past. For a path of this machine it does nothing.
 
     >>> import tempfile
     >>> import pyarrow as pa
@@ -385,16 +392,21 @@ def open(
     >>> _ = pk.write(pa.table({"a": [1, 2, 3]}), path)
     >>> pk.open(path).rows
     3
+    >>> _ = pk.write(pa.table({"a": [1, 2, 3]}), "memory://far/away", shuffle=False)  # as "s3://bucket/train"
+    >>> ds = pk.open("memory://far/away", cache_dir=path, cache_bytes=200 << 30)
+    >>> ds.read()["a"].tolist()
+    [1, 2, 3]
     """
-    store = open_store(path)
+    cache = disk_cache(cache_dir, cache_bytes)
+    store = with_cache(open_store(path), cache)
     found = [] if is_file(path) else commit.versions(store)
     if not found:
         if version is not None:
             commit.load(store, version)
         one_dtype = None if isinstance(dtype, Mapping) else dtype
         return Dataset(
-            open_plain(path, named(tensors), dtype, nulls),
-            reopen=lambda others: open_plain(path, others, one_dtype, nulls),
+            open_plain(path, named(tensors), dtype, nulls, cache),
+            reopen=lambda others: open_plain(path, others, one_dtype, nulls, cache),
         )
     if tensors is not None or dtype is not None or nulls != "error":
         raise DatasetError(

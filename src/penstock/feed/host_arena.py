@@ -22,8 +22,8 @@ from penstock.wire.ragged import Ragged
 
 Frame = Callable[[Array, str], Any]
 """An array and the name of its dtype -> the framework's tensor, over the same memory."""
-KEPT = 4
-"""Buffers of each tensor that wait to be used again."""
+KEPT = 8
+"""Buffers of each tensor that may be used again; more are in use only where batches are hoarded."""
 ALIGNMENT = 64
 
 

@@ -44,6 +44,11 @@ class Fetch:
             rows = min(most, self.rows - start)
             yield Fetch(self.block, self.first + start, rows, self.place + start)
 
+    def holds(self, other: Fetch) -> bool:
+        """Whether all rows of the other are rows of this run."""
+        last, others = self.first + self.rows, other.first + other.rows
+        return self.block == other.block and self.first <= other.first and others <= last
+
 
 @dataclass(frozen=True, eq=False)
 class Need:

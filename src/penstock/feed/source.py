@@ -2,7 +2,8 @@
 
 Uncompressed Arrow shards on local disks are read straight to where the rows go (`preadv`, which lets other threads
 run); everything else (object stores, compressed blocks, Parquet, ragged tensors) comes through
-`penstock.dataset.blocks` and is copied. A block's bytes are checked the first time they are read.
+`penstock.dataset.blocks` and is copied. A run that is wanted in parts is fetched once. A block's bytes are checked
+the first time they are read.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.errors import CorruptError, StorageError
 from penstock.feed.route import Fetch
-from penstock.wire.ragged import Ragged
+from penstock.wire.ragged import Packed, Ragged
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,15 @@ class BlockCheck:
 
     block: int
     running: dict[str, checksum.Checksum]
+
+
+@dataclass(frozen=True)
+class HeldRun:
+    """A run of rows that came from storage as a whole, and is taken in parts."""
+
+    run: Fetch
+    names: tuple[str, ...]
+    tensors: Mapping[str, Packed]
 
 
 class RowSource:
@@ -56,10 +66,13 @@ class RowSource:
             if self._direct
         }
         self._shards: list[int] = snapshot.index.shard.tolist()
+        self._thread = threading.local()
+        """The run that a thread is about to read in parts, and what it holds of it."""
         self.bytes_read = 0
 
     def check(self, fetch: Fetch) -> BlockCheck | None:
         """A check of a run's block, to be read in parts; where one is due, and the run is the whole block."""
+        self._thread.run = fetch
         if self._verified is None or not self._direct or self._verified[fetch.block]:
             return None
         if fetch.rows != self._snapshot.index.rows[fetch.block]:
@@ -107,12 +120,12 @@ class RowSource:
 
     def _read_decoded(self, fetch: Fetch, views: Mapping[str, memoryview], check: bool) -> dict[str, Ragged]:
         names = [spec.name for spec in self._specs if spec.ragged or spec.name in views]
-        tensors = self._snapshot.blocks.read(fetch.block, names, check)
+        tensors = self._tensors(fetch, tuple(names), check)
         found = {}
         for spec in self._specs:
             if spec.name not in names:
                 continue
-            part = tensors[spec.name][fetch.first : fetch.first + fetch.rows]
+            part = tensors[spec.name]
             self.bytes_read += part.nbytes
             if isinstance(part, Ragged):
                 found[spec.name] = part
@@ -120,6 +133,26 @@ class RowSource:
                 room = np.frombuffer(views[spec.name], DTYPES[spec.dtype].storage)
                 room[...] = part.reshape(-1)
         return found
+
+    def _tensors(self, fetch: Fetch, names: tuple[str, ...], check: bool) -> dict[str, Packed]:
+        """The rows of a part, out of the whole run it is of: a request or a decoded block for each is dear."""
+        run: Fetch = getattr(self._thread, "run", fetch)
+        if not run.holds(fetch):
+            run = fetch
+        held: HeldRun | None = getattr(self._thread, "held", None)
+        if held is None or check or (held.run, held.names) != (run, names):
+            held = HeldRun(run, names, self._whole_run(run, names, check))
+        last = fetch.first + fetch.rows == run.first + run.rows
+        self._thread.held = None if last else held
+        part = slice(fetch.first - run.first, fetch.first - run.first + fetch.rows)
+        return {name: rows[part] for name, rows in held.tensors.items()}
+
+    def _whole_run(self, run: Fetch, names: Sequence[str], check: bool) -> dict[str, Packed]:
+        rows = slice(run.first, run.first + run.rows)
+        if check or run.rows == self._snapshot.index.rows[run.block]:
+            tensors = self._snapshot.blocks.read(run.block, names, check)
+            return {name: packed[rows] for name, packed in tensors.items()}
+        return self._snapshot.blocks.read_rows(run.block, rows, names)
 
     def _shard(self, block: int) -> Shard:
         return self._snapshot.manifest.shards[self._shards[block]]

@@ -1,9 +1,9 @@
 """A store that is far away, with the bytes of its data files kept on a disk of this machine (`disk_cache`).
 
-Only files whose content is known beforehand are kept (`knowing`): shards by the checksum in their manifest, plain files
-by the size, time and tag they were listed with. Their keys carry that, and where the dataset lies, so neither datasets
-nor versions nor stores mix, and a file that was replaced is read anew. Manifests, indexes and listings always come from
-the store itself, and so does all that is written. See `store` for the contract.
+Only files whose content is known beforehand are kept (`knowing`): shards by the checksum in their manifest, plain
+files by the size, time and tag they were listed with. Their keys carry that, and where the dataset lies, so neither
+datasets nor versions nor stores mix, and a file that was replaced is read anew. Manifests, indexes and listings
+always come from the store itself, and what is written goes there. See `store` for the contract.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Bytes kept in a folder of this machine, below a limit: what `cached` puts in front of a store that is far away.
 
 What comes out is what went in, or nothing. An entry is one file with its key, length and checksum, written under
-another name and renamed; one that does not fit them is deleted. Several processes may share a folder: they lock a file
-that holds the total, and a file has its full size before it is counted, so the total stays below the limit however
-many write. What was used longest ago goes first; a file that is being read stays readable until it is closed.
+another name and renamed; one that does not fit them is deleted. Several processes may share a folder: they lock a
+file that holds the total, and an entry has its full size before it is counted, so the total stays below the limit
+however many write. What was used longest ago goes first; a file that is being read stays readable until it is closed.
 """
 
 from __future__ import annotations
@@ -70,16 +70,18 @@ class DiskCache:
         try:
             os.makedirs(self.folder, exist_ok=True)
             with self._total() as total:
-                held = sum(each.bytes for each in self._files())
-                _write_total(total, held)
-            free = os.statvfs(self.folder)
+                self.limit = limit if limit is not None else self._half_of_what_is_free()
+                _write_total(total, self._sweep())
         except OSError as error:
             raise refusal("cache in", folder, error) from error
-        self.limit = max((free.f_bavail * free.f_frsize + held) // 2, LEAST) if limit is None else limit
         self._under_way: dict[str, Future[Any]] = {}
         self._lock = threading.Lock()
         self._told = False
         self._rests_until = 0.0
+
+    def _half_of_what_is_free(self) -> int:
+        disk, held = os.statvfs(self.folder), sum(each.bytes for each in self._files())
+        return max((disk.f_bavail * disk.f_frsize + held) // 2, LEAST)
 
     def through(self, key: str, length: int, read: Callable[[], Any]) -> Any:
         """The entry's bytes; where there is none, what `read` gives, which is then kept. Threads read it once."""
@@ -115,7 +117,9 @@ class DiskCache:
         try:
             found = _whole(descriptor, key, length)
             if found is not None:
-                with suppress(OSError):  # another user's entry, or a disk that is read only: it just looks older
+                with suppress(
+                    OSError
+                ):  # another user's entry, or a disk that is read only: it just looks older
                     os.utime(descriptor)
         except OSError:
             found = None
@@ -132,7 +136,9 @@ class DiskCache:
         size = HEADER.size + view.nbytes
         if size > self.limit:
             what = f"{humane_bytes(size)} were read at once, and the limit is {humane_bytes(self.limit)}"
-            self._tell(f"{what}. Pass a larger cache_bytes, or write smaller blocks (block_bytes= of pk.write)")
+            self._tell(
+                f"{what}. Pass a larger cache_bytes, or write smaller blocks (block_bytes= of pk.write)"
+            )
             return
         if time.monotonic() < self._rests_until:
             return
@@ -141,7 +147,8 @@ class DiskCache:
             with open(self._reserved(waiting, size), "wb") as file:
                 file.write(_header(key, view))
                 file.write(view)
-            os.rename(waiting, os.path.join(self.folder, key))
+            with self._total():  # who counts just now would miss a file that changes its name
+                os.rename(waiting, os.path.join(self.folder, key))
         except FileNotFoundError:
             pass  # swept away meanwhile by somebody with less room
         except OSError as error:
@@ -174,7 +181,7 @@ class DiskCache:
                 raise
         return descriptor
 
-    def _sweep(self, keep: str) -> int:
+    def _sweep(self, keep: str = "") -> int:
         """Delete what was used longest ago until there is room; the bytes that are left."""
         files = sorted(self._files(), key=lambda each: each.used)
         held = sum(each.bytes for each in files)
@@ -249,11 +256,11 @@ def disk_cache(folder: str | os.PathLike[str] | None, limit: int | None) -> Disk
 
     >>> disk_cache(None, 1 << 30)
     Traceback (most recent call last):
-    penstock.errors.DatasetError: cache_bytes=1073741824 limits a cache, and there is none: pass cache_dir, the folder ...
+    penstock.errors.DatasetError: cache_bytes=1073741824 limits a cache, and there is none: pass cache_dir, ...
     """
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST):
         raise DatasetError(
-            f"cache_bytes={limit!r}: a whole number of bytes is wanted, at least {LEAST} (1 << 20), such as 200 << 30."
+            f"cache_bytes={limit!r}: a whole number of bytes is wanted, such as 200 << 30; the least is {LEAST}."
         )
     if folder is None:
         if limit is not None:

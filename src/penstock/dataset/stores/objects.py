@@ -11,11 +11,15 @@ import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
+
 from penstock.dataset.stores.target import RemoteTarget
 from penstock.dataset.stores.terms import Entry, ended_early, telling
+from penstock.dtypes import Array
 from penstock.errors import MissingDependency, StorageError
 
 SCHEMES = {
@@ -31,6 +35,8 @@ SCHEMES = {
 
 NEAR = 1 << 20
 """Ranges less than so many bytes apart are fetched as one: a request costs more than the bytes between."""
+PART = 8 << 20
+"""Longer ranges come in parts of about this size, at once: a connection to S3 gives some 50 to 90 MB/s."""
 NO_BUCKET = "NoSuchBucket|ContainerNotFound|bucket does not exist"
 """How stores say so; obstore has no error of its own for it."""
 AT_ONCE = 10
@@ -49,6 +55,7 @@ class ObjectStore:
         self._kind = SCHEMES[address.scheme]
         self._target = _target(self._kind, address.netloc, address.path.strip("/"))
         self._store = _connect(self.root, self._target)
+        self._filesystem: tuple[Any, str] | None = None
 
     def locate(self, name: str) -> str:
         """The object's address."""
@@ -96,13 +103,12 @@ class ObjectStore:
             return found
 
     def read_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[Any]:
-        """Several ranges, in parallel; neighbours come in one request.
+        """Several ranges, in parallel; neighbours come in one request, long ones in several.
 
         obstore has a call for it, which panics when the object is shorter than a range.
         """
-        groups = _neighbours(ranges)
-        with ThreadPoolExecutor(max(min(len(groups), AT_ONCE), 1)) as threads:
-            spans = list(threads.map(lambda group: self.read_range(name, *group[0]), groups))
+        groups = neighbours(ranges)
+        spans = self._spans(name, [span for span, _ in groups])
         found: list[Any] = [b""] * len(ranges)
         for ((start, _), members), span in zip(groups, spans, strict=True):
             view = memoryview(span)
@@ -110,6 +116,26 @@ class ObjectStore:
                 offset, length = ranges[place]
                 found[place] = view[offset - start : offset - start + length]
         return found
+
+    def _spans(self, name: str, spans: Sequence[tuple[int, int]]) -> list[Any]:
+        if sum(len(_parts(*span)) for span in spans) < 2:
+            return [self.read_range(name, *span) for span in spans]
+        found: list[Any] = []
+        jobs = []
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            for start, length in spans:
+                whole = np.empty(length, np.uint8)
+                found.append(memoryview(whole.data))
+                for part in _parts(start, length):
+                    place = whole[part[0] - start : part[0] - start + part[1]]
+                    jobs.append(threads.submit(self._read_into, name, part, place))
+            for job in jobs:
+                job.result()
+        return found
+
+    def _read_into(self, name: str, part: tuple[int, int], place: Array) -> None:
+        # NumPy lets other threads run while it copies; joining bytes would not.
+        np.copyto(place, np.frombuffer(self.read_range(name, *part), np.uint8))
 
     def size(self, name: str) -> int:
         """Bytes of the object."""
@@ -121,7 +147,11 @@ class ObjectStore:
     def open_input(self, name: str) -> Any:
         """The object, as a file of pyarrow's."""
         with telling("read", self.locate(name), absent=True):
-            filesystem, root = self._target.filesystem()
+            if (
+                self._filesystem is None
+            ):  # with connections of its own: one for every file opened would be dear
+                self._filesystem = self._target.filesystem()
+            filesystem, root = self._filesystem
             return filesystem.open_input_file(f"{root}/{name}")
 
     def entries(self, folder: str = "") -> list[Entry]:
@@ -130,7 +160,7 @@ class ObjectStore:
 
         with telling("list", self.locate(folder)):
             found = [
-                Entry(meta["path"], meta["size"], meta["last_modified"].timestamp())
+                Entry(meta["path"], meta["size"], meta["last_modified"].timestamp(), meta.get("e_tag") or "")
                 for some in obstore.list(self._store, folder or None, chunk_size=1000)
                 for meta in some
             ]
@@ -189,10 +219,10 @@ def _octets(data: Any) -> memoryview:
     return memoryview(data).cast("B")
 
 
-def _neighbours(ranges: Sequence[tuple[int, int]]) -> list[tuple[tuple[int, int], list[int]]]:
+def neighbours(ranges: Sequence[tuple[int, int]]) -> list[tuple[tuple[int, int], list[int]]]:
     """Ranges grouped into spans (offset, length), with the numbers of those in each; empty ones are left out.
 
-    >>> _neighbours([(0, 10), (1 << 30, 5), (20, 10)])
+    >>> neighbours([(0, 10), (1 << 30, 5), (20, 10)])
     [((0, 30), [0, 2]), ((1073741824, 5), [1])]
     """
     groups: list[tuple[tuple[int, int], list[int]]] = []
@@ -207,6 +237,17 @@ def _neighbours(ranges: Sequence[tuple[int, int]]) -> list[tuple[tuple[int, int]
                 continue
         groups.append(((offset, length), [place]))
     return groups
+
+
+def _parts(offset: int, length: int) -> list[tuple[int, int]]:
+    """A span cut into equal parts of about PART.
+
+    >>> _parts(100, 20 << 20)
+    [(100, 10485760), (10485860, 10485760)]
+    """
+    count = max(round(length / PART), 1)
+    edges = [offset + length * place // count for place in range(count + 1)]
+    return [(start, stop - start) for start, stop in pairwise(edges)]
 
 
 def _target(kind: str, host: str, prefix: str) -> RemoteTarget:

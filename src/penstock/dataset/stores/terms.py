@@ -32,6 +32,8 @@ class Entry:
     bytes: int
     modified: float
     """Seconds since the epoch; the time of listing where the store does not know."""
+    tag: str = ""
+    """What the store calls this content (an object's ETag), where it does."""
 
 
 class Target(Protocol):
