@@ -6,6 +6,8 @@
     │   └── JavaMissing          no Java runtime of version 17 or later
     ├── SelectionError           the tensors asked for do not fit the DataFrame's columns
     │   └── UnsupportedType      a column's type has no tensor form
+    ├── ExpressionError          an expression is not legal, or does not fit the columns
+    │   └── UnsupportedOperation the engine asked to compute it does not offer one of its operations
     ├── DataError                a value in the data cannot become the tensor asked for
     │   ├── NullError            nulls where none were allowed
     │   ├── CastError            a value does not fit the dtype
@@ -73,6 +75,21 @@ class UnsupportedType(SelectionError):
 
     def __init__(self, column: str, spark_type: str, remedy: str) -> None:
         super().__init__(f"column {column!r} is of type {spark_type}, which has no tensor form. {remedy}")
+
+
+class ExpressionError(PenstockError):
+    """An expression is not legal, or does not fit the columns it is asked to compute with."""
+
+
+class UnsupportedOperation(ExpressionError):
+    """An engine does not offer an operation.
+
+    >>> print(UnsupportedOperation("torch", "lower", "tensors hold no texts. Hash them before."))
+    the torch engine does not compute lower(): tensors hold no texts. Hash them before.
+    """
+
+    def __init__(self, engine: str, operation: str, reason: str) -> None:
+        super().__init__(f"the {engine} engine does not compute {operation}(): {reason}")
 
 
 class DataError(PenstockError):

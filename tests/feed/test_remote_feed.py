@@ -386,7 +386,7 @@ def take_away(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "cached"),
-    [*((kind, False) for kind in (*FORMATS, "plain")), ("arrow", True), ("zstd", True), ("plain", True)],
+    [*((kind, False) for kind in (*FORMATS, "plain")), ("arrow", True), ("zstd", True)],
 )
 def test_a_bucket_deleted_midway_is_an_error_that_names_a_file(
     written, s3_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, cached: bool
