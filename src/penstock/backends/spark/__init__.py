@@ -1,0 +1,163 @@
+"""Expressions as Spark Columns: native, no Python in the executors, and the same over Spark Connect.
+
+`prepare` compiles for a DataFrame's schema; the program, called with a DataFrame, selects the expressions from it.
+Guards (`numbers`) use their arguments several times, so a tree of guards in guards would grow exponentially on its
+way to Spark: a piece that has become heavy is selected first, as a column of its own, and named afterwards. The
+kernels lie by family: `numbers`, `casts` (and hashes), `texts` (and times), `lists`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+
+from penstock.backends.base import Kernel, Program, Step, Unsupported, compile
+from penstock.backends.spark import lists, numbers, texts
+from penstock.backends.spark.casts import cast, hash_kernel
+from penstock.backends.spark.columns import constant, named
+from penstock.dtypes import fate
+from penstock.errors import ExpressionError, UnsupportedType
+from penstock.expr.check import Schema
+from penstock.expr.nodes import Call, Column, Expression, Literal
+from penstock.expr.types import BOOL, DATE, SCALARS, STRING, TIMESTAMP, TIMESTAMP_NTZ, VECTOR, Type, list_of
+
+NAME = "spark"
+TABLE: Mapping[str, Kernel | Unsupported] = {
+    **numbers.KERNELS,
+    **texts.KERNELS,
+    **lists.KERNELS,
+    "cast": cast,
+    "hash": hash_kernel,
+}
+
+HEAVY = 150
+"""Nodes of a Spark expression from which on a piece becomes a column of its own."""
+PREFIX = "__penstock_"
+
+
+def type_of(column: str, spark_type: Any) -> Type:
+    """What a column of a Spark type is to an expression, or `UnsupportedType` with the remedy.
+
+    >>> from pyspark.sql.types import ArrayType, ShortType
+    >>> type_of("a", ArrayType(ShortType()))
+    list<int16>
+    """
+    if type(spark_type).__name__ == "ArrayType":
+        element = spark_type.elementType
+        if type(element).__name__ == "ArrayType":
+            raise UnsupportedType(column, spark_type.simpleString(), "Flatten it into one list first.")
+        return list_of(type_of(column, element))
+    found = fate(column, spark_type, texts=True)
+    if found.vector:
+        return VECTOR
+    if found.leaf == "DecimalType":
+        raise UnsupportedType(
+            column, spark_type.simpleString(), "Cast it to double first; expressions compute in float64."
+        )
+    if found.kind == "string":
+        return STRING
+    special = {"DateType": DATE, "TimestampType": TIMESTAMP, "TimestampNTZType": TIMESTAMP_NTZ}
+    if found.leaf in special:
+        return special[found.leaf]
+    if found.kind != "fixed" or found.leaf in ("TimeType", "DayTimeIntervalType"):
+        raise UnsupportedType(column, spark_type.simpleString(), "Turn it into a number or a text first.")
+    return BOOL if found.dtype == "bool" else SCALARS[found.dtype]
+
+
+def schema_of(schema: Any, columns: list[str] | None = None) -> dict[str, Type]:
+    """The types of a DataFrame's schema, of all columns or of those named.
+
+    Columns of types that no expression knows are left out where none are named.
+
+    >>> from pyspark.sql.types import StructType
+    >>> schema_of(StructType().add("a", "integer").add("b", "binary"))
+    {'a': int32}
+    """
+    found = {}
+    for field in schema.fields:
+        if columns is None or field.name in columns:
+            try:
+                found[field.name] = type_of(field.name, field.dataType)
+            except UnsupportedType:
+                if columns is not None:
+                    raise
+    return found
+
+
+class SparkProgram:
+    """Expressions compiled for DataFrames of one schema. Made by `prepare`."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.types = program.types
+        self.columns = program.columns
+
+    def __call__(self, df: DataFrame, keep: bool = False) -> DataFrame:
+        """The expressions as columns of a DataFrame, behind its own columns if those are to be kept."""
+        taken = [name for name in df.columns if name.startswith(PREFIX) or (keep and name in self.types)]
+        if taken:
+            raise ExpressionError(f"the DataFrame has a column {taken[0]!r} already. Rename one of them.")
+        own = [named(name) for name in df.columns]
+        steps = self._program.steps
+        levels = _levels(steps)
+        columns: list[SparkColumn] = []
+        waiting: dict[int, list[SparkColumn]] = {}
+        for place, step in enumerate(steps):
+            column = _column(step, columns)
+            if place in levels:
+                waiting.setdefault(levels[place], []).append(column.alias(f"{PREFIX}{place}"))
+                column = named(f"{PREFIX}{place}")
+            columns.append(column)
+        for level in sorted(waiting):
+            df = df.select("*", *waiting[level])
+        found = [columns[place].alias(name) for name, place in self._program.outputs.items()]
+        return df.select(*(own if keep else []), *found)
+
+
+def _column(step: Step, columns: list[SparkColumn]) -> SparkColumn:
+    if isinstance(step.node, Column):
+        return named(step.node.name)
+    if isinstance(step.node, Literal):
+        return constant(step.node.value, step.type)
+    assert step.kernel is not None
+    found: SparkColumn = step.kernel(step.site, *(columns[arg] for arg in step.args))
+    return found
+
+
+LIGHT = frozenset(
+    {"add", "subtract", "multiply", "negate", "abs", "and", "or", "not", "is_null", "fill", "stack", "hash"}
+)
+"""Operations whose form uses each argument once."""
+
+
+def _levels(steps: tuple[Step, ...]) -> dict[int, int]:
+    """The steps that become columns of their own, and in which round of selecting."""
+    weights: list[int] = []
+    rounds: list[int] = []
+    found: dict[int, int] = {}
+    for place, step in enumerate(steps):
+        times = 1
+        if isinstance(step.node, Call) and step.node.op not in LIGHT:
+            times = 1 + len(dict(step.node.params).get("edges", "12"))
+        weight = 1 + times * sum(weights[arg] for arg in step.args)
+        level = max((rounds[arg] + (arg in found) for arg in step.args), default=0)
+        if weight > HEAVY:
+            found[place] = level
+            weight = 1
+        weights.append(weight)
+        rounds.append(level)
+    return found
+
+
+def prepare(expressions: Mapping[str, Expression], schema: Schema) -> SparkProgram:
+    """Compile expressions for DataFrames of a schema.
+
+    >>> from penstock.expr.build import col
+    >>> from penstock.expr.types import INT64
+    >>> prepare({"x": col("a") / 0}, {"a": INT64}).types
+    {'x': float64}
+    """
+    return SparkProgram(compile(NAME, TABLE, expressions, schema))

@@ -1,0 +1,36 @@
+"""What the families of methods stand on: a way to make an operation of the expression they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.expr.nodes import Expression
+
+
+class Words:
+    """A family of methods."""
+
+    __slots__ = ()
+
+    def _call(self, op: str, *others: object, params: Mapping[str, Any] | None = None) -> Expression:
+        """The operation on this expression and on others."""
+        raise NotImplementedError
+
+    def _turned(self, op: str, other: object) -> Expression:
+        """The operation with this expression on its right."""
+        raise NotImplementedError
+
+
+def plain(value: Any) -> Any:
+    """A parameter's value without the classes of NumPy and the like; lists become tuples.
+
+    >>> plain([1, 2.5])
+    (1, 2.5)
+    """
+    if isinstance(value, list | tuple):
+        return tuple(plain(one) for one in value)
+    if not isinstance(value, str) and hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+        return value.item()
+    return value
