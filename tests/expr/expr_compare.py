@@ -12,7 +12,6 @@ import torch
 from expr_cases import SCHEMAS, TABLES, Case
 
 from penstock.backends import engine
-from penstock.backends.spark.columns import spelled
 from penstock.expr.check import columns_of
 from penstock.expr.types import Type
 
@@ -79,6 +78,8 @@ def by_arrow(cases: list[Case], table: str) -> pa.Table:
 
 def by_spark(spark: Any, cases: list[Case], table: str) -> dict[str, list[Any]]:
     """In jobs of some sixty expressions: Java compiles one of two hundred much longer than four of fifty."""
+    from penstock.backends.spark.columns import spelled  # here, so that a machine without Spark has the rest
+
     declared = ", ".join(f"{name} {spelled(of)}" for name, of in SCHEMAS[table].items())
     df = spark.createDataFrame(TABLES[table], declared).coalesce(1)
     found: dict[str, list[Any]] = {}
@@ -129,3 +130,26 @@ def from_tensor(values: torch.Tensor, valid: torch.Tensor | None, of: Type) -> l
             for row, oks in zip(rows, known, strict=True)
         ]
     return [row if ok else None for row, ok in zip(rows, known, strict=True)]
+
+
+def by_torch(cases: list[Case], table: str, device: str) -> list[tuple[list[Any], list[Any]]]:
+    """Per case what Arrow says and what torch says, as lists that can be compared."""
+    expected = by_arrow(cases, table)
+    program = engine("torch").prepare(numbered(cases), SCHEMAS[table])
+    got = program(torch_columns(table, device))
+    found = []
+    for i in range(len(cases)):
+        of = program.types[f"c{i}"]
+        values = from_tensor(*got[f"c{i}"], of)
+        wanted = expected[f"c{i}"]
+        if of.kind in ("date", "timestamp", "timestamp_ntz"):
+            wanted = wanted.cast(pa.int32() if of.kind == "date" else pa.int64())
+        listed = wanted.to_pylist()
+        if of.kind == "list":  # a tensor tells a null list by its elements
+            listed = [
+                [None] * (of.length or len(v)) if w is None else w
+                for w, v in zip(listed, values, strict=True)
+            ]
+            values = [[None] * (of.length or 0) if v is None else v for v in values]
+        found.append((listed, values))
+    return found

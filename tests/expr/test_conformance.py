@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from random import Random
 
-import pyarrow as pa
 import pytest
 import torch
 from expr_cases import CASES, SCHEMAS, TABLES, Case
-from expr_compare import by_arrow, by_spark, differences, from_tensor, numbered, torch_columns
+from expr_compare import by_arrow, by_spark, by_torch, differences
 
 from penstock.backends import engine
 from penstock.errors import UnsupportedOperation
@@ -99,24 +98,8 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 @pytest.mark.parametrize("table", ["numbers", "times", "fixed"])
 def test_torch_agrees(table: str, device: str) -> None:
     cases = on(table)
-    expected = by_arrow(cases, table)
-    program = engine("torch").prepare(numbered(cases), SCHEMAS[table])
-    got = program(torch_columns(table, device))
-    wrong = []
-    for i, case in enumerate(cases):
-        of = program.types[f"c{i}"]
-        values = from_tensor(*got[f"c{i}"], of)
-        wanted = expected[f"c{i}"]
-        if of.kind in ("date", "timestamp", "timestamp_ntz"):
-            wanted = wanted.cast(pa.int32() if of.kind == "date" else pa.int64())
-        listed = wanted.to_pylist()
-        if of.kind == "list":  # a tensor tells a null list by its elements
-            listed = [
-                [None] * (of.length or len(v)) if w is None else w
-                for w, v in zip(listed, values, strict=True)
-            ]
-            values = [[None] * (of.length or 0) if v is None else v for v in values]
-        wrong += differences(case, listed, values)
+    results = by_torch(cases, table, device)
+    wrong = [line for case, pair in zip(cases, results, strict=True) for line in differences(case, *pair)]
     assert wrong == []
 
 

@@ -36,10 +36,15 @@ def _length(site: Site, x: Value) -> Value:
     return Value(torch.full((), width, dtype=torch.int64, device=x.values.device).expand(rows), x.valid)
 
 
+def _divided(values: Tensor, by: float) -> Tensor:
+    """Divided, on a GPU too: by a bare number torch multiplies by its reciprocal there, which rounds twice."""
+    return values / torch.full((), by, dtype=torch.float64, device=values.device)
+
+
 def _mean(site: Site, x: Value) -> Value:
     if x.values.shape[1] == 0:
         return Value(real(x).sum(dim=1), _never(x))
-    return Value(real(x).sum(dim=1) / x.values.shape[1], _whole(x))
+    return Value(_divided(real(x).sum(dim=1), x.values.shape[1]), _whole(x))
 
 
 def _extreme(function: Callable[..., Tensor]) -> Kernel:
@@ -116,7 +121,7 @@ def _field(site: Site, x: Value) -> Value:
 def _epoch(site: Site, x: Value) -> Value:
     if site.types[0].kind == "date":
         return Value((x.values * 86_400).to(torch.float64), x.valid)
-    return Value(x.values.to(torch.float64) / 1e6, x.valid)
+    return Value(_divided(x.values.to(torch.float64), 1e6), x.valid)
 
 
 def _between(site: Site, left: Value, right: Value) -> Value:
