@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from several_ranks import start_ranks
 
 import penstock as pk
 
@@ -33,27 +31,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(world: int, dataset: str, folder: Path, *more: str) -> list[subprocess.CompletedProcess[str]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {
-        **os.environ,
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": str(world),
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-    }
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, str(SCRIPT), dataset, str(folder), *more],
-            env={**shared, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(world)
-    ]
+    ranks = start_ranks(world, SCRIPT, dataset, str(folder), *more)
     done = []
     for rank in ranks:
         try:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from several_ranks import start_ranks
 
 import penstock as pk
 from penstock.errors import CorruptError, StorageError
@@ -53,34 +51,10 @@ def own(path: Path, shard: int = 2) -> tuple[str, Path]:
     return name, path / name
 
 
-def start(world: int, path: Path, folder: Path, *more: str) -> list[subprocess.Popen[str]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {
-        **os.environ,
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": str(world),
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-    }
-    return [
-        subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(path), str(folder), *more],
-            env={**shared, "RANK": str(rank)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(world)
-    ]
-
-
 def truncated_under(world: int, path: Path, folder: Path, *more: str) -> tuple[str, list[int], list[str]]:
     """The shard that was cut while all ranks were reading; how each of them ended, and what it said."""
     name, file = own(path)
-    ranks = start(world, path, folder, *more)
+    ranks = start_ranks(world, SCRIPT, str(path), str(folder), *more)
     try:
         until = time.monotonic() + 100
         while not all((folder / f"ready-{rank}").exists() for rank in range(world)):

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +14,7 @@ import pyarrow as pa
 import pytest
 import pytorch_lightning as pl
 import torch
+from several_ranks import start_ranks
 
 import penstock as pk
 from penstock.feed.loader import Loader
@@ -213,32 +210,11 @@ def test_lightning_leaves_no_thread_and_no_file(ds: pk.Dataset) -> None:
 
 def two_ranks(trainer: str, ds: pk.Dataset, folder: Path) -> list[list[list[int]]]:
     """Per rank, per step, the ids."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {
-        **os.environ,
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "2",
-        "TORCHELASTIC_RUN_ID": "test",  # as torchrun sets it: Lightning then starts no process of its own
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONWARNINGS": "ignore",
-    }
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, str(SCRIPT), trainer, ds.path, str(folder)],
-            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
+    # As torchrun sets it: Lightning then starts no process of its own.
+    environment = {"TORCHELASTIC_RUN_ID": "test", "PYTHONWARNINGS": "ignore"}
+    ranks = start_ranks(2, SCRIPT, trainer, ds.path, str(folder), environment=environment)
     try:
-        told = [rank.communicate(timeout=100)[0] for rank in ranks]
+        told = ["".join(rank.communicate(timeout=100)) for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
