@@ -14,11 +14,16 @@ import pytest
 
 import penstock as pk
 from penstock.dataset.snapshot import Snapshot
-from penstock.errors import CorruptError, DatasetError, SelectionError
+from penstock.dtypes import TensorSpec
+from penstock.errors import CorruptError, DatasetError, DeviceError, SelectionError
+from penstock.feed.arena import RaggedSlots, Runs
+from penstock.feed.host_arena import HostArena
 from penstock.feed.loader import Loader
 from penstock.feed.loaders import chosen_specs, numpy_loader, torch_loader
 from penstock.feed.order import Order
+from penstock.feed.route import Fetch, Need
 from penstock.feed.settings import Settings
+from penstock.wire.ragged import Ragged
 
 ROWS = 1203
 BATCH = 35
@@ -231,3 +236,68 @@ def test_a_transform_sees_every_batch(snapshot) -> None:
         snapshot, rank=0, world=1, tensors=["id"], transform=lambda batch: {"twice": batch["id"] * 2}
     )
     assert next(iter(loader))["twice"].tolist() == (expected(snapshot)[:BATCH] * 2).tolist()
+
+
+def test_a_resumed_short_last_step_is_shared_out_anew(tmp_path: Path) -> None:
+    ds = pk.write(pa.table({"id": np.arange(1920)}), tmp_path, shards=3, block_bytes=1024)
+    first = ds.numpy(100, rank=0, world=1, last="short", lanes=64)
+    batches = iter(first)
+    seen = next(batches)["id"].tolist()
+    batches.close()
+    for rank in range(3):
+        loader = ds.numpy(global_batch_size=192, rank=rank, world=3, last="short", lanes=64)
+        loader.load_state_dict(first.state_dict())
+        seen += np.concatenate([batch["id"] for batch in loader]).tolist()
+    assert sorted(seen) == list(range(1920))
+
+
+def test_a_gather_that_fails_ends_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = pk.write(pa.table({"id": np.arange(60_000)}), tmp_path, shuffle=False, block_bytes=1600)
+    gather, calls = HostArena.gather, iter(range(100))
+
+    def failing(arena: HostArena, runs: object) -> dict:
+        if next(calls) == 3:
+            raise MemoryError("no room for a batch")
+        return gather(arena, runs)
+
+    monkeypatch.setattr(HostArena, "gather", failing)
+    with pytest.raises(MemoryError, match="no room"):
+        list(ds.numpy(2000, shuffle=False, rank=0, world=1))
+
+
+def test_what_cannot_begin_uses_up_no_epoch(snapshot) -> None:
+    loader = make(snapshot, rank=0, world=1, memory=1000, tensors=["id"])
+    with pytest.raises(SelectionError):
+        next(iter(loader))
+    loader.settings = replace(loader.settings, memory=None)
+    assert next(iter(loader))["id"].tolist() == expected(snapshot)[:BATCH].tolist()
+
+
+def test_an_epoch_that_is_set_is_what_the_state_tells(snapshot) -> None:
+    loader = make(snapshot, rank=0, world=1)
+    loader.set_epoch(5)
+    assert loader.state_dict()["epoch"] == 5
+
+
+def test_a_tensor_named_as_the_mask_is_not_overwritten(tmp_path: Path) -> None:
+    ds = pk.write(pa.table({"valid": [50, 51]}), tmp_path)
+    with pytest.raises(SelectionError, match="'valid'"):
+        ds.numpy(4, last="pad")
+
+
+def test_devices_of_another_kind_are_refused(snapshot) -> None:
+    with pytest.raises(DeviceError, match="meta"):
+        torch_loader(snapshot, chosen_specs(snapshot, None), Settings(4), "meta")
+    assert next(iter(torch_loader(snapshot, chosen_specs(snapshot, ["id"]), Settings(4), None)))
+
+
+def test_pieces_of_a_window_that_was_never_finished_are_forgotten() -> None:
+    slots = RaggedSlots([TensorSpec("r", "int64", (), "ragged")], 1, 20)
+    rows = {count: Ragged(np.full(count, count), np.arange(count + 1)) for count in (2, 3, 5, 7)}
+    for place, count in ((0, 5), (5, 2)):
+        slots.put("r", 0, place, rows[count])
+    for place, count in ((0, 7), (7, 3)):
+        slots.put("r", 0, place, rows[count])
+    slots.finish(0, Need(0, 10, None, (Fetch(0, 0, 7, 0), Fetch(1, 0, 3, 7))))
+    whole = slots.gather(Runs(*(np.array([each]) for each in (0, 0, 0, 10)), 1, 0, 10, 0, np.zeros(0)))
+    assert whole["r"].values.tolist() == [7] * 7 + [3] * 3

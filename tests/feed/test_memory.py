@@ -53,7 +53,7 @@ def epoch(dataset: Path, framework: str, memory: int) -> dict[str, int]:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("framework", ["numpy", pytest.param("torch", marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_epoch_stays_within_its_memory(datasets: Path, kind: str, framework: str) -> None:
     found = epoch(datasets / kind, framework, MEMORY)

@@ -86,7 +86,7 @@ def test_a_shard_cut_under_the_readers_reaches_every_rank_by_name(copy, tmp_path
 
 
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_ranks_that_wait_for_each_other_end_together(copy, tmp_path: Path, world: int) -> None:
     name, ended, said = truncated_under(world, copy["arrow"], tmp_path, "torch", "--collective")
     assert ended == [1] * world, "\n".join(said)

@@ -90,6 +90,9 @@ class Arena(Protocol):
     def landed(self, reader: int, slot: int, fetch: Fetch) -> None:
         """The reader has filled it."""
 
+    def kept(self, reader: int, fetch: Fetch) -> None:
+        """All of a run has been read, and its bytes were found right."""
+
     def put_ragged(self, name: str, slot: int, place: int, rows: Ragged) -> None:
         """A run of rows of a ragged tensor."""
 
@@ -108,8 +111,14 @@ class Arena(Protocol):
     def begun(self) -> None:
         """All that the next batches need has been asked for."""
 
-    def hand_over(self, batches: Sequence[dict[str, Any]]) -> None:
+    def hand_over(self, batches: Sequence[Any]) -> None:
         """They are about to be used: wait for them where that is needed."""
+
+    def follow(self, batch: Any) -> None:
+        """One of them is taken now."""
+
+    def rest(self) -> None:
+        """Nobody reads or gathers any more: wait for what is under way."""
 
     def close(self) -> None:
         """Give the memory up."""
@@ -167,7 +176,7 @@ class RaggedSlots:
             first = slot * self._rows
             self._orders.lay(slot, need, np.array([first + fetch.place for fetch in need.fetches]))
         for slots in self._slots.values():
-            whole = joined([slots[slot][place] for place in sorted(slots[slot])])
+            whole = joined([slots[slot][fetch.place] for fetch in need.fetches])
             assert isinstance(whole, Ragged)
             slots[slot] = {0: whole}
 

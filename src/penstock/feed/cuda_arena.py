@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ class Stage:
         import torch
 
         self._calls = calls
-        self._thread: int | None = None
+        self._thread: threading.Thread | None = None
         self.enter()
         self.stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pinned = [torch.empty(max(size, 1), dtype=torch.uint8, pin_memory=True) for _ in range(STAGES)]
@@ -56,8 +56,8 @@ class Stage:
 
     def enter(self) -> None:
         """A thread uses it; every epoch has threads of its own."""
-        if self._thread != threading.get_ident():
-            self._thread = threading.get_ident()
+        if self._thread is not threading.current_thread():
+            self._thread = threading.current_thread()
             self._calls.enter()
 
     def follow(self, number: int, gathered: Any) -> None:
@@ -75,6 +75,11 @@ class Stage:
     def copy(self, start: int, size: int, target: Any, at: int) -> None:
         """Begin to copy bytes of the buffer to the device."""
         self._calls.copy(target, at, self._pinned[self._turn], start, size, self.stream)
+
+    def settle(self) -> None:
+        """Wait for all copies."""
+        for event in self._copied:
+            self._calls.synchronize(event)
 
     def copied(self) -> Any:
         """All copies of the buffer have been asked for; the event that tells when they are over."""
@@ -100,29 +105,36 @@ class CudaArena:
     ) -> None:
         import torch
 
-        self.room, self._shape = room, shape
-        self._torch, self._rows, self._device, self._cache = torch, room.rows, device, cache
-        self._specs = {spec.name: spec for spec in specs}
-        self._fixed = [spec for spec in specs if not spec.ragged]
-        self._tensors = cache.tensors if cache is not None else self._slot_memory(room.slots)
-        self._flat = {name: tensor.reshape(-1).view(torch.uint8) for name, tensor in self._tensors.items()}
-        self._row_bytes = [(spec.name, spec.row_bytes) for spec in self._fixed]
-        self._stages: dict[int, Stage] = {}
-        row = max(sum(spec.row_bytes for spec in self._fixed), 1)
-        self.most_rows = max(STAGE_BYTES // row, 1)
-        self._stage_bytes = self.most_rows * row
-        self._kernel = row_kernel()
-        self._windows: DeviceWindows | None = None
-        self._ragged = RaggedSlots(specs, room.slots, room.rows)
-        self._stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._calls = cuda_calls(device)
-        self._gathered = self._calls.event()
-        """Of the newest gather: recorded anew at each."""
-        self._gathers = 0
-        self._landed: dict[int, Any] = {}
-        """Per reader, its newest copy to the device that no gather has waited for yet."""
-        self._under_way: deque[Any] = deque()
-        """Of the gathers that were not handed over yet."""
+        # The driver's calls are made in the context of the device that is current.
+        with torch.cuda.device(device):
+            self.room, self._shape = room, shape
+            self._torch, self._rows, self._device, self._cache = torch, room.rows, device, cache
+            self._specs = {spec.name: spec for spec in specs}
+            self._fixed = [spec for spec in specs if not spec.ragged]
+            self._tensors = cache.tensors if cache is not None else self._slot_memory(room.slots)
+            self._flat = {
+                name: tensor.reshape(-1).view(torch.uint8) for name, tensor in self._tensors.items()
+            }
+            self._row_bytes = [(spec.name, spec.row_bytes) for spec in self._fixed]
+            self._stages: dict[int, Stage] = {}
+            row = max(sum(spec.row_bytes for spec in self._fixed), 1)
+            self.most_rows = max(STAGE_BYTES // row, 1)
+            self._stage_bytes = self.most_rows * row
+            self._kernel = row_kernel()
+            self._windows: DeviceWindows | None = None
+            self._ragged = RaggedSlots(specs, room.slots, room.rows)
+            self._stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            self._calls = cuda_calls(device)
+            self._gathered = self._calls.event()
+            """Of the newest gather: recorded anew at each."""
+            self._gathers = 0
+            self._landed: dict[int, Any] = {}
+            """Per reader, its newest copy to the device that no gather has waited for yet."""
+            self._under_way: deque[Any] = deque()
+            """Of the gathers that were not handed over yet."""
+            self._ready: Any = None
+            self._taken_by: int | None = None
+            self._current = current_stream_of(torch, device)
 
     def _slot_memory(self, slots: int) -> dict[str, Any]:
         torch = self._torch
@@ -143,7 +155,8 @@ class CudaArena:
     def begin(self, route: Route) -> bool:
         """All is there where the cache has every block; but ragged tensors still pass through slots."""
         starts = self._cache.starts if self._cache is not None else None
-        self._windows = DeviceWindows(route, self._device, self._kernel, self._rows, starts)
+        with self._torch.cuda.stream(self._stream):
+            self._windows = DeviceWindows(route, self._device, self._kernel, self._rows, starts)
         return self._cache is not None and self._cache.whole and len(self._fixed) == len(self._specs)
 
     def wanted(self, fetch: Fetch) -> Fetch | None:
@@ -167,7 +180,11 @@ class CudaArena:
             stage.copy(at, fetch.rows * size, self._flat[name], first * size)
             at += fetch.rows * size
         self._landed[reader] = stage.copied()
+
+    def kept(self, reader: int, fetch: Fetch) -> None:
+        """Its bytes were found right: once the copy is over, whoever looks finds the block in the cache."""
         if self._cache is not None:
+            self._stages[reader].settle()
             self._cache.landed(fetch)
 
     def put_ragged(self, name: str, slot: int, place: int, rows: Ragged) -> None:
@@ -235,18 +252,30 @@ class CudaArena:
         done.record(self._stream)
         self._under_way.append(done)
 
-    def hand_over(self, batches: Sequence[dict[str, Any]]) -> None:
+    def hand_over(self, batches: Sequence[Any]) -> None:
         """The consumer's stream waits for the gather, and the allocator is told who uses the memory."""
-        current = self._torch.cuda.current_stream(self._device)
-        current.wait_event(self._under_way.popleft())
+        self._ready, self._taken_by = self._under_way.popleft(), self._current()
+        self._give(batches, self._torch.cuda.current_stream(self._device))
+
+    def follow(self, batch: Any) -> None:
+        """A consumer may take some batches of one gather on another stream."""
+        if self._current() != self._taken_by:
+            self._give([batch], self._torch.cuda.current_stream(self._device))
+
+    def _give(self, batches: Sequence[Any], stream: Any) -> None:
+        stream.wait_event(self._ready)
         told: set[int] = set()
-        for batch in batches:
-            for tensor in itertools.chain.from_iterable(map(_tensors, batch.values())):
-                # Batches of one gather share its memory: telling once is enough.
-                memory = tensor.untyped_storage().data_ptr()
-                if tensor.is_cuda and memory not in told:
-                    told.add(memory)
-                    tensor.record_stream(current)
+        for tensor in itertools.chain.from_iterable(map(_tensors, batches)):
+            # Batches of one gather share its memory: telling once is enough.
+            memory = tensor.untyped_storage().data_ptr()
+            if tensor.is_cuda and memory not in told:
+                told.add(memory)
+                tensor.record_stream(stream)
+
+    def rest(self) -> None:
+        """Wait for the readers' copies: whoever frees this memory later need not know of them."""
+        for stage in self._stages.values():
+            stage.settle()
 
     def close(self) -> None:
         """Let go of the memory, once nothing uses it."""
@@ -258,13 +287,26 @@ class CudaArena:
         self._under_way.clear()
 
 
-def _tensors(value: Any) -> tuple[Any, ...]:
-    """The plain tensors of a batch's entry; whatever else a transform put there has none."""
-    import torch
+def current_stream_of(torch: Any, device: torch.device) -> Callable[[], int]:
+    """A function that tells the current stream's handle; asked at every batch, so without torch's own detours."""
+    number = torch.cuda.current_device() if device.index is None else device.index
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    if raw is None:
+        return lambda: int(torch.cuda.current_stream(device).cuda_stream)
+    return lambda: int(raw(number))
 
-    if isinstance(value, Ragged):
-        parts: tuple[Any, ...] = (value.values, value.offsets)
-    else:
-        nested = isinstance(value, torch.Tensor) and value.is_nested
-        parts = (value.values(), value.offsets()) if nested else (value,)
-    return tuple(each for each in parts if isinstance(each, torch.Tensor))
+
+def _tensors(batch: Any) -> list[Any]:
+    """The plain tensors of a batch, however a transform nested them."""
+    import torch
+    from torch.utils import _pytree
+
+    found: list[Any] = []
+    for leaf in _pytree.tree_leaves(batch):
+        if isinstance(leaf, Ragged):
+            found += [leaf.values, leaf.offsets]
+        elif isinstance(leaf, torch.Tensor) and leaf.is_nested:
+            found += [leaf.values(), leaf.offsets()]  # type: ignore[attr-defined]
+        else:
+            found.append(leaf)
+    return [each for each in found if isinstance(each, torch.Tensor)]

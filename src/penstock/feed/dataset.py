@@ -292,7 +292,7 @@ class Dataset:
     ) -> tf.data.Dataset:
         """A `tf.data.Dataset` of batches, each iteration of it an epoch; arguments as in `torch`.
 
-        Ragged tensors come as `tf.RaggedTensor`.
+        Ragged tensors come as `tf.RaggedTensor`. `transform` is mapped over the dataset, as TensorFlow's own code.
         """
         snapshot = self._chosen(tensors)
         settings = Settings(

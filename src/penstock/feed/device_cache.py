@@ -49,9 +49,8 @@ class DeviceCache:
         return int(self.starts[fetch.block]) + fetch.first
 
     def landed(self, fetch: Fetch) -> None:
-        """A part of a block is on its way to the device, and gathers will wait for it; the last part makes it whole."""
-        if fetch.first + fetch.rows == self._block_rows[fetch.block]:
-            self._present[fetch.block] = True
+        """A block has arrived, and its bytes are right."""
+        self._present[fetch.block] = True
 
     def bases(self, need: Need) -> Array:
         """Where the fetches of a window lie."""

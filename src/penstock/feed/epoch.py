@@ -105,6 +105,7 @@ class Epoch:
                 arena.landed(reader, slot, part)
             if check is not None:
                 self._source.confirm(check)
+            arena.kept(reader, wanted)
         if self._ragged:
             if ragged is None or part != fetch:
                 ragged = self._source.read(fetch, {})
@@ -143,7 +144,13 @@ class Epoch:
         return _Group(sizes, (whole, batches))
 
     def _gather(self, runs: Runs, freed: list[int], before: Future[Any] | None = None) -> dict[str, Any]:
-        found = self._arena.gather(runs)
+        try:
+            found = self._arena.gather(runs)
+        except BaseException as error:
+            # The consumer may be waiting for a window whose slot is among those that are not freed now.
+            if self._readers is not None:
+                self._readers.fail(error)
+            raise
         if before is not None:
             # The gather before this one may still need what this one was the last to need.
             wait([before])
@@ -172,6 +179,10 @@ class Epoch:
         stats.bytes_read, stats.readers_waited = self._source.bytes_read, self._waiting.readers
         return group.sizes, batches
 
+    def follow(self, batch: Any) -> None:
+        """A batch is taken now."""
+        self._arena.follow(batch)
+
     def close(self, keep: bool) -> None:
         """End the threads and close the files; `keep` the arena for the next epoch."""
         self._stats.ended = time.perf_counter()
@@ -181,6 +192,7 @@ class Epoch:
             self._gatherers.shutdown(cancel_futures=True)
         self._source.close()
         if keep:
+            self._arena.rest()
             self._kept.put(self._arena)
         else:
             self._arena.close()

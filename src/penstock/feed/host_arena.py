@@ -46,9 +46,6 @@ class Buffers:
     A view of an array holds a reference to it, so the count of references tells whether anybody is left.
     """
 
-    FREE = 3
-    """References while nobody else has one: the list, the loop's variable, the argument of getrefcount."""
-
     def __init__(self) -> None:
         self._kept: dict[str, list[Array]] = {}
         self._lock = threading.Lock()
@@ -58,16 +55,23 @@ class Buffers:
         size = rows * spec.row_bytes
         with self._lock:
             kept = self._kept.setdefault(name, [])
-            whole = next(
-                (each for each in kept if sys.getrefcount(each) == self.FREE and len(each) >= size), None
-            )
-            if whole is None:
-                whole = np.empty(size + ALIGNMENT, np.uint8)
-                kept[:] = [each for each in kept if sys.getrefcount(each) > self.FREE][-KEPT:]
-                kept.append(whole)
-            first = -whole.ctypes.data % ALIGNMENT
-            found = whole[first : first + size]
+            free = [place for place in range(len(kept)) if _references(kept, place) == UNUSED]
+            place = next((place for place in free if len(kept[place]) >= size + ALIGNMENT), None)
+            if place is None:
+                kept[:] = [each for number, each in enumerate(kept) if number not in free][-KEPT:]
+                kept.append(np.empty(size + ALIGNMENT, np.uint8))
+                place = len(kept) - 1
+            first = -kept[place].ctypes.data % ALIGNMENT
+            found = kept[place][first : first + size]
         return found.view(DTYPES[spec.dtype].storage).reshape(rows, *spec.shape)
+
+
+def _references(kept: list[Array], place: int) -> int:
+    return sys.getrefcount(kept[place])
+
+
+UNUSED = _references([np.empty(0)], 0)
+"""What is counted while nobody else has a reference; it depends on the interpreter."""
 
 
 class HostArena:
@@ -123,6 +127,9 @@ class HostArena:
 
     def landed(self, reader: int, slot: int, fetch: Fetch) -> None:
         """Nothing to do: it was read to where it stays."""
+
+    def kept(self, reader: int, fetch: Fetch) -> None:
+        """A cache has noted it by itself."""
 
     def put_ragged(self, name: str, slot: int, place: int, rows: Ragged) -> None:
         """A run of rows of a ragged tensor."""
@@ -184,8 +191,14 @@ class HostArena:
     def begun(self) -> None:
         """It is there already."""
 
-    def hand_over(self, batches: Sequence[dict[str, Any]]) -> None:
+    def hand_over(self, batches: Sequence[Any]) -> None:
         """They are there already."""
+
+    def follow(self, batch: Any) -> None:
+        """It is there already."""
+
+    def rest(self) -> None:
+        """Nothing is under way."""
 
     def close(self) -> None:
         """Let go of the memory."""

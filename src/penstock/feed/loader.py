@@ -62,6 +62,8 @@ class Loader:
         self._position = self._next = Position(0, 0)
         self._asked = False
         """Whether an iterator waits to be begun."""
+        self._running = 0
+        """Iterators that are under way."""
         self._place, self._kept = place, KeptArena()
         self._verified = np.zeros(len(snapshot.index), bool)
         """The blocks whose bytes were checked; once is enough."""
@@ -83,6 +85,8 @@ class Loader:
         """Begin with this epoch next; for trainers that say so. One that was entered by `load_state_dict` stays so."""
         if epoch != self._next.epoch:
             self._next = Position(epoch, 0)
+            if not self._running:
+                self._position = self._next
 
     def state_dict(self) -> dict[str, Any]:
         """Where it stands, in plain numbers, the same on all ranks."""
@@ -129,6 +133,8 @@ class Loader:
     def close(self) -> None:
         """Free the memory that is kept for the next epoch, and the cache; the next epoch makes them anew."""
         self._kept.close()
+        # An epoch under way gives its arena to the old one, which nobody looks at any more.
+        self._kept = KeptArena()
         self._place.close()
 
     def _epoch(self) -> Iterator[dict[str, Any]]:
@@ -139,8 +145,7 @@ class Loader:
         if self.settings.rank is None and not self._agreed:
             agree({**self.state_dict(), "batch": steps.batch, "last": steps.last}, world)
             self._agreed = True
-        start, self._next, self._asked = self._next, Position(self._next.epoch + 1, 0), False
-        self._position, self.stats = start, Stats(began=time.perf_counter())
+        start, stats = self._next, Stats(began=time.perf_counter())
         epoch = Epoch(
             self.snapshot,
             self.specs,
@@ -149,8 +154,12 @@ class Loader:
             self._kept,
             self._route(world, steps, start),
             self._verified,
-            self.stats,
+            stats,
         )
+        # Only now: what cannot begin uses up no epoch.
+        self._next, self._asked = Position(start.epoch + 1, 0), False
+        self._position, self.stats = start, stats
+        self._running += 1
         whole, after = False, start.t
         try:
             for sizes, batches in epoch.batches():
@@ -160,10 +169,12 @@ class Loader:
                     # The state at the last batch is the next epoch's beginning: some trainers never ask for more.
                     self._position = Position(start.epoch, after) if steps.left(after) else self._next
                     self.stats.rows += rows
+                    epoch.follow(batches[-1])
                     # Popped, so that nothing here keeps a batch alive that its user has let go.
                     yield batches.pop()
             whole = True
         finally:
+            self._running -= 1
             epoch.close(keep=whole)
         self._position = Position(start.epoch + 1, 0)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
-from penstock.errors import MissingDependency, SelectionError, listed
+from penstock.errors import DeviceError, MissingDependency, SelectionError, listed
 from penstock.feed import jax as jax_feed
 from penstock.feed import tensorflow as tensorflow_feed
 from penstock.feed import torch as torch_feed
@@ -20,6 +20,8 @@ from penstock.feed.shaping import Shaping, length_name, padded_lengths
 from penstock.machine import usable_cores
 from penstock.wire.ragged import Ragged
 
+VALID = "valid"
+"""The tensor that tells rows from those that fill a batch up."""
 DEVICE_THREADS, HOST_THREADS = 8, 4
 """Readers of one rank. On 16 cores 8 fed a GPU fastest; on the host they share cores with the gather."""
 FAR_THREADS = 16
@@ -59,7 +61,12 @@ def numpy_loader(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Se
 
 
 def shaping(specs: tuple[TensorSpec, ...], settings: Settings) -> Shaping:
-    """What is to become of ragged tensors."""
+    """What is to become of ragged tensors; refuses names that a batch needs for itself."""
+    if settings.last == "pad" and any(spec.name == VALID for spec in specs):
+        raise SelectionError(
+            f"last='pad' adds a tensor {VALID!r} to every batch, and there is one of that name already. Leave it out "
+            "with tensors=[...], or choose another last."
+        )
     dtypes = {spec.name: spec.dtype for spec in specs}
     return Shaping(dtypes, padded_lengths(settings.pad, specs), settings.nested)
 
@@ -74,7 +81,12 @@ def torch_loader(
     except ImportError as error:
         raise MissingDependency("torch", extra="torch") from error
 
-    where = torch.device(device)
+    where = torch.device("cpu" if device is None else device)
+    if where.type not in ("cpu", "cuda"):
+        raise DeviceError(
+            f"device {str(where)!r} is of a kind loaders do not know: they fill host memory and CUDA devices. Leave "
+            "device out, and move the batches yourself."
+        )
     place: Place
     settings, shape = suited(settings, snapshot), shaping(specs, settings)
     if where.type == "cuda":
@@ -110,7 +122,8 @@ def tensorflow_dataset(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settin
     tensorflow_feed.check([spec.dtype for spec in specs], None)
     import tensorflow as tf
 
-    loader = numpy_loader(snapshot, specs, settings)
+    # A transform is TensorFlow's own: it changes what the elements are.
+    loader = numpy_loader(snapshot, specs, replace(settings, transform=None))
     rows = settings.batch(loader.world().size) // loader.world().size
     size = None if settings.last == "short" else rows
     lengths = padded_lengths(settings.pad, specs)
@@ -125,7 +138,9 @@ def tensorflow_dataset(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settin
             yield {name: _tensor(tf, each, dtypes[name]) for name, each in batch.items()}
 
     found = tf.data.Dataset.from_generator(batches, output_signature=signature)
-    return found.apply(tf.data.experimental.assert_cardinality(len(loader))) if len(loader) else found
+    if len(loader):
+        found = found.apply(tf.data.experimental.assert_cardinality(len(loader)))
+    return found if settings.transform is None else found.map(settings.transform)
 
 
 def _dtypes(specs: tuple[TensorSpec, ...], settings: Settings) -> dict[str, str]:

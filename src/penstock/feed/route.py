@@ -122,8 +122,10 @@ class Route:
         if self.even:
             return np.arange(self.rank, count, self.world)
         each, more = divmod(self.steps.batch, count)
-        if not each or self.steps.rows % self.steps.batch:
-            # Steps shorter than the lanes are many go round: in time every lane comes to every rank.
+        short = self.steps.last != "drop" and (self.steps.rows - self.t) % self.steps.batch
+        if not each or short:
+            # Steps shorter than the lanes are many go round: in time every lane comes to every rank. And a last step
+            # that is cut short is shared out anew.
             return np.arange(count)
         low = (self.steps.batch * self.rank // self.world - more) // each
         high = -(-self.steps.batch * (self.rank + 1) // self.world // each)

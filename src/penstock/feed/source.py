@@ -140,12 +140,17 @@ class RowSource:
         if not run.holds(fetch):
             run = fetch
         held: HeldRun | None = getattr(self._thread, "held", None)
-        if held is None or check or (held.run, held.names) != (run, names):
-            held = HeldRun(run, names, self._whole_run(run, names, check))
+        if check:
+            # A block counts as checked only when all its tensors are.
+            held = HeldRun(
+                run, every := tuple(spec.name for spec in self._specs), self._whole_run(run, every, True)
+            )
+        elif held is None or held.run != run or not set(names) <= set(held.names):
+            held = HeldRun(run, names, self._whole_run(run, names, False))
         last = fetch.first + fetch.rows == run.first + run.rows
         self._thread.held = None if last else held
         part = slice(fetch.first - run.first, fetch.first - run.first + fetch.rows)
-        return {name: rows[part] for name, rows in held.tensors.items()}
+        return {name: held.tensors[name][part] for name in names}
 
     def _whole_run(self, run: Fetch, names: Sequence[str], check: bool) -> dict[str, Packed]:
         rows = slice(run.first, run.first + run.rows)

@@ -101,6 +101,10 @@ class Readers:
                 raise found
             return found
 
+    def fail(self, error: BaseException) -> None:
+        """Have the consumer meet this error when it asks for the next window."""
+        self._done.put(error)
+
     def release(self, slot: int) -> None:
         """The rows of a slot are not needed any more."""
         self._free.put(slot)
