@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import threading
 import time
 from pathlib import Path
@@ -40,6 +41,10 @@ def copy(written: dict[str, Path], tmp_path: Path) -> dict[str, Path]:
     for name, path in written.items():
         shutil.copytree(path, tmp_path / name, copy_function=os.link)
     return {name: tmp_path / name for name in written}
+
+
+ENDED = {1, -signal.SIGABRT}
+"""How a rank may end: by its error. gloo aborts now and then when the interpreter ends and its peers are gone already."""
 
 
 def own(path: Path, shard: int = 2) -> tuple[str, Path]:
@@ -79,7 +84,7 @@ def told(folder: Path, rank: int) -> dict[str, str]:
 @pytest.mark.parametrize("world", [2, 3])
 def test_a_shard_cut_under_the_readers_reaches_every_rank_by_name(copy, tmp_path: Path, world: int) -> None:
     name, ended, said = truncated_under(world, copy["arrow"], tmp_path, "torch")
-    assert ended == [1] * world, "\n".join(said)
+    assert set(ended) <= ENDED, "\n".join(said)
     for rank in range(world):
         assert told(tmp_path, rank)["type"] == "CorruptError"
         assert name in told(tmp_path, rank)["message"]
@@ -89,7 +94,7 @@ def test_a_shard_cut_under_the_readers_reaches_every_rank_by_name(copy, tmp_path
 @pytest.mark.parametrize("world", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_ranks_that_wait_for_each_other_end_together(copy, tmp_path: Path, world: int) -> None:
     name, ended, said = truncated_under(world, copy["arrow"], tmp_path, "torch", "--collective")
-    assert ended == [1] * world, "\n".join(said)
+    assert set(ended) <= ENDED, "\n".join(said)
     errors = [told(tmp_path, rank) for rank in range(world)]
     named = [error for error in errors if error["type"] == "CorruptError"]
     assert named, errors
