@@ -44,7 +44,7 @@ def copy(written: dict[str, Path], tmp_path: Path) -> dict[str, Path]:
 
 
 ENDED = {1, -signal.SIGABRT}
-"""How a rank may end: by its error. gloo aborts now and then when the interpreter ends and its peers are gone already."""
+"""How a rank may end: by its error. gloo aborts now and then at the end of a process whose peers are gone."""
 
 
 def own(path: Path, shard: int = 2) -> tuple[str, Path]:
