@@ -9,6 +9,7 @@ explains, so a new one needs no new class. `==` builds a comparison: to ask whet
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -53,9 +54,9 @@ class Expression(Numbers, Texts, Times, Lists):
         """
         return self.key() == other.key()
 
+    @abstractmethod
     def key(self) -> tuple[Any, ...]:
         """What the tree says, as values that can be compared."""
-        raise NotImplementedError
 
     def __bool__(self) -> NoReturn:
         raise ExpressionError(
@@ -74,9 +75,9 @@ class Expression(Numbers, Texts, Times, Lists):
         """Whether it is the same for every row."""
         return False
 
+    @abstractmethod
     def line(self, bare: bool = False) -> tuple[str, int]:
         """The code that builds it, and how tightly that binds; `bare` lets a constant stand without lit()."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return self.line()[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,18 +10,18 @@ if TYPE_CHECKING:
     from penstock.expr.nodes import Expression
 
 
-class Words:
+class Words(ABC):
     """A family of methods."""
 
     __slots__ = ()
 
+    @abstractmethod
     def _call(self, op: str, *others: object, params: Mapping[str, Any] | None = None) -> Expression:
         """The operation on this expression and on others."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _turned(self, op: str, other: object) -> Expression:
         """The operation with this expression on its right."""
-        raise NotImplementedError
 
 
 def plain(value: Any) -> Any:
