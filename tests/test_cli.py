@@ -206,7 +206,7 @@ def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
         cli.main()
 
 
-COMMANDS = ["demo", "write", "convert", "inspect", "verify", "vacuum"]
+COMMANDS = ["demo", "write", "convert", "inspect", "explain", "verify", "vacuum"]
 
 
 def test_help_of_every_command() -> None:

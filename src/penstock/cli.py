@@ -177,6 +177,38 @@ def inspect(
 
 
 @app.command()
+def explain(
+    target: Annotated[
+        str,
+        typer.Argument(help="A Python script (.py), a table's name, or a path of files that Spark reads."),
+    ],
+    arguments: Annotated[list[str] | None, typer.Argument(help="What the script gets, after --.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The script's DataFrame; without it, all at its top level.")
+    ] = None,
+    analyze: Annotated[bool, typer.Option("--analyze", help="Run the query and measure it.")] = False,
+    source_format: Annotated[
+        str, typer.Option(help="How Spark reads files: parquet, orc, csv, ..., or table.")
+    ] = "parquet",
+    remote: Annotated[
+        str | None, typer.Option(help="A Spark Connect server, such as sc://host:15002.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Show where a query's rows cross between the JVM and Python, and what to do about it.
+
+    Example: penstock explain features.py --name df --analyze
+    """
+    from penstock.tools.explain_target import as_json, explained, frames, show
+
+    found = explained(frames(target, name, arguments or [], source_format, remote), analyze)
+    if json:
+        typer.echo(as_json(found))
+    else:
+        show(found)
+
+
+@app.command()
 def verify(path: Annotated[str, typer.Argument(help="A dataset.")]) -> None:
     """Check every byte of a dataset against its checksums.
 

@@ -21,15 +21,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from penstock.errors import listed
+from penstock.jobs.plan_settings import WHOLE, one_at_a_time, set_for_a_while
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,13 +75,6 @@ PLAN_WORDS = re.compile(
 )
 """What stands before a parenthesis in a plan besides the names of functions."""
 
-WHOLE = {
-    "spark.sql.debug.maxToStringFields": "2147483647",
-    "spark.sql.maxMetadataStringLength": "2147483647",
-    "spark.sql.maxPlanStringLength": "2147483632",
-}
-"""Settings under which EXPLAIN cuts nothing off."""
-
 WIDEST = 64  # how far `_narrow` goes: each length costs an EXPLAIN
 EFFECTIVE = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive")
 """Settings whose defaults come from the machine, so that they count even where nobody set them."""
@@ -95,8 +88,6 @@ MANY_FILES = 100  # of one folder: from here on the whole folder is listed
 FILE_SCAN = re.compile(
     r"FileScan (\w+) .* Location: InMemoryFileIndex\((\d+) paths\)\[(.*)\], PartitionFilters: \["
 )
-
-_one_at_a_time = threading.Lock()  # settings and cache entries are the session's, and are put back
 
 
 @dataclass(frozen=True)
@@ -150,28 +141,14 @@ def identity(df: DataFrame) -> Identity | Unprovable:
     try:
         if df.isStreaming:
             raise _Doubt("it is a stream")
-        with _one_at_a_time, _settings(spark, WHOLE):
+        # Cache entries, too, are the session's, and are put back.
+        with one_at_a_time, set_for_a_while(spark, WHOLE):
             plan = _plan(spark, df)
         return Identity(plan, _files(spark, df.inputFiles()))
     except _Doubt as doubt:
         return Unprovable(str(doubt))
     except PySparkException as error:
         return Unprovable(f"Spark could not tell its plan or files: {str(error).splitlines()[0]}")
-
-
-@contextmanager
-def _settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
-    given = spark.conf.getAll
-    try:
-        for key, value in values.items():
-            spark.conf.set(key, value)
-        yield
-    finally:
-        for key in values:
-            if key in given:
-                spark.conf.set(key, given[key])
-            else:
-                spark.conf.unset(key)
 
 
 @dataclass(frozen=True)
@@ -407,7 +384,7 @@ def _narrow(spark: SparkSession, df: DataFrame, shown: Shown) -> list[str]:
     commas = "\n".join(shown.analyzed).count(",")
     texts = []
     for width in range(1, WIDEST + 1):
-        with _settings(spark, {"spark.sql.debug.maxToStringFields": str(width)}):
+        with set_for_a_while(spark, {"spark.sql.debug.maxToStringFields": str(width)}):
             text = "\n".join(_explain(spark, df).analyzed)
         texts.append(_renumbered(text))
         hidden = [int(count) for count in re.findall(r"\.\.\. (\d+) more fields", text)]
