@@ -3,12 +3,16 @@
 1. Get a session: `spark = pk.session()` is the active one, or a local one; no Java needed on the machine.
 2. Turn a DataFrame that fits into tensors: `pk.to_torch(df, ["a", "b"], dtype="float32", device="cuda")`; likewise
    `pk.to_numpy`, `pk.to_tensorflow` and `pk.to_jax`.
-3. Hand larger data to the training machines: `pk.split(df, {"train": 0.9, "valid": 0.1})`, then
-   `pk.write(train, "s3://bucket/train", {"x": ["a", "b"], "y": "label"}, workers=16)`.
-4. Open it there, without Spark: `pk.open("s3://bucket/train")`; `verify()` checks every byte.
+3. Declare features once, learn what they need in a few aggregates, and compute the same values on Spark, in serving and
+   on a GPU: `fitted = pk.Recipe(x=pk.col("a").fill("median").standardize()).fit(df)`; `fitted.transform(df)`,
+   `fitted.arrow(rows)`, `fitted.torch(columns)`.
+4. Hand larger data to the training machines: `pk.split(df, {"train": 0.9, "valid": 0.1})`, then
+   `pk.write(train, "s3://bucket/train", recipe=fitted, workers=16)`, or with `tensors={"x": ["a", "b"]}`.
+5. Open it there, without Spark: `pk.open("s3://bucket/train")`; `verify()` checks every byte.
 
 Names are loaded when first used: `import penstock` alone brings in neither Spark nor any framework. The code's layers
-are in `docs/architecture.md`; start reading at `penstock.jobs.tensors` and `penstock.jobs.write`.
+are in `docs/architecture.md`; start reading at `penstock.jobs.tensors`, `penstock.recipe.recipe` and
+`penstock.jobs.write`.
 """
 
 from __future__ import annotations
@@ -19,6 +23,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.dtypes import TensorSpec as TensorSpec
     from penstock.errors import PenstockError as PenstockError
+    from penstock.expr.batch import batch as batch
+    from penstock.expr.build import coalesce as coalesce
+    from penstock.expr.build import col as col
+    from penstock.expr.build import cross as cross
+    from penstock.expr.build import lit as lit
+    from penstock.expr.build import maximum as maximum
+    from penstock.expr.build import minimum as minimum
+    from penstock.expr.build import stack as stack
+    from penstock.expr.build import when as when
+    from penstock.expr.vocabulary import Vocabulary as Vocabulary
     from penstock.feed.dataset import Dataset as Dataset
     from penstock.feed.dataset import open as open
     from penstock.jobs.convert import convert as convert
@@ -29,39 +43,80 @@ if TYPE_CHECKING:
     from penstock.jobs.tensors import to_tensorflow as to_tensorflow
     from penstock.jobs.tensors import to_torch as to_torch
     from penstock.jobs.write import write as write
+    from penstock.lifted import lift as lift
+    from penstock.recipe.fitted import FittedRecipe as FittedRecipe
+    from penstock.recipe.loading import load_recipe as load_recipe
+    from penstock.recipe.mllib import from_mllib as from_mllib
+    from penstock.recipe.recipe import Recipe as Recipe
+    from penstock.tools.explain import Explanation as Explanation
+    from penstock.tools.explain import explain as explain
     from penstock.wire.selection import ragged as ragged
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Dataset": "penstock.feed.dataset",
+    "Explanation": "penstock.tools.explain",
+    "FittedRecipe": "penstock.recipe.fitted",
     "PenstockError": "penstock.errors",
+    "Recipe": "penstock.recipe.recipe",
     "TensorSpec": "penstock.dtypes",
+    "Vocabulary": "penstock.expr.vocabulary",
+    "batch": "penstock.expr.batch",
+    "coalesce": "penstock.expr.build",
+    "col": "penstock.expr.build",
     "convert": "penstock.jobs.convert",
+    "cross": "penstock.expr.build",
+    "explain": "penstock.tools.explain",
+    "from_mllib": "penstock.recipe.mllib",
+    "lift": "penstock.lifted",
+    "lit": "penstock.expr.build",
+    "load_recipe": "penstock.recipe.loading",
+    "maximum": "penstock.expr.build",
+    "minimum": "penstock.expr.build",
     "open": "penstock.feed.dataset",
     "ragged": "penstock.wire.selection",
     "session": "penstock.jobs.session",
     "split": "penstock.jobs.split",
+    "stack": "penstock.expr.build",
     "to_jax": "penstock.jobs.tensors",
     "to_numpy": "penstock.jobs.tensors",
     "to_tensorflow": "penstock.jobs.tensors",
     "to_torch": "penstock.jobs.tensors",
+    "when": "penstock.expr.build",
     "write": "penstock.jobs.write",
 }
 
 __all__ = [
     "Dataset",
+    "Explanation",
+    "FittedRecipe",
     "PenstockError",
+    "Recipe",
     "TensorSpec",
+    "Vocabulary",
+    "batch",
+    "coalesce",
+    "col",
     "convert",
+    "cross",
+    "explain",
+    "from_mllib",
+    "lift",
+    "lit",
+    "load_recipe",
+    "maximum",
+    "minimum",
     "open",
     "ragged",
     "session",
     "split",
+    "stack",
     "to_jax",
     "to_numpy",
     "to_tensorflow",
     "to_torch",
+    "when",
     "write",
 ]
 

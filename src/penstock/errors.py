@@ -7,11 +7,17 @@
     ├── SelectionError           the tensors asked for do not fit the DataFrame's columns
     │   └── UnsupportedType      a column's type has no tensor form
     ├── ExpressionError          an expression is not legal, or does not fit the columns
+    │   ├── NotLifted            a Python function has no expression; says where and why
     │   └── UnsupportedOperation the engine asked to compute it does not offer one of its operations
     ├── DataError                a value in the data cannot become the tensor asked for
     │   ├── NullError            nulls where none were allowed
+    │   ├── NullReached          a null came out of an expression that makes a tensor
     │   ├── CastError            a value does not fit the dtype
+    │   ├── RowError             a lifted function raised an error of the user's own class
+    │   ├── OutOfReach           a lifted function met a value that Python alone can hold
     │   └── RaggedError          lists of unequal lengths in a fixed tensor
+    ├── FitError                 a recipe cannot learn what it asks for from the data
+    ├── RecipeError              a recipe cannot be read back
     ├── DeviceError              a framework or its device cannot hold the tensor
     ├── TooLarge                 more bytes than `max_bytes`
     ├── TransferError            rows were lost or came twice on their way
@@ -92,6 +98,21 @@ class UnsupportedOperation(ExpressionError):
         super().__init__(f"the {engine} engine does not compute {operation}(): {reason}")
 
 
+class NotLifted(ExpressionError):
+    """A Python function, or the place in it, that no expression says exactly.
+
+    >>> print(NotLifted("score", 3, 8, "while loops have no expression", "Write for i in range(...)."))
+    score() is not lifted, line 3, column 8: while loops have no expression. Write for i in range(...).
+    """
+
+    def __init__(self, function: str, line: int, column: int, reason: str, advice: str) -> None:
+        self.function, self.line, self.column = function, line, column
+        self.reason, self.advice = reason, advice
+        super().__init__(
+            f"{function}() is not lifted, line {line}, column {column}: {reason}. {advice}".strip()
+        )
+
+
 class DataError(PenstockError):
     """A value in the data cannot become the tensor asked for."""
 
@@ -114,6 +135,51 @@ class NullError(DataError):
             f'nulls="nan" (float tensors), nulls=0 (a value), or nulls={{{first!r}: 0}} '
             "(a value per column)."
         )
+
+
+class NullReached(DataError):
+    """A null came out of an expression that makes a tensor."""
+
+
+class RowError(DataError):
+    """A lifted function raised an error whose class is the user's own; the class is named, not made.
+
+    >>> print(RowError("BadPrice", "price is -1", 7))
+    BadPrice: price is -1 (raised by a lifted function for row 7 of its input)
+    """
+
+    def __init__(self, kind: str, text: str, row: int) -> None:
+        self.kind, self.text, self.row = kind, text, row
+        super().__init__(f"{kind}: {text} (raised by a lifted function for row {row} of its input)")
+
+
+class OutOfReach(DataError):
+    """A lifted function met a value that Python can hold and no column can: a whole number beyond 64 bits, mostly.
+
+    >>> print(OutOfReach("a * b leaves 64 bits", 7))
+    a * b leaves 64 bits, in row 7. Compute with floats there, or run the function as plain Python.
+    """
+
+    def __init__(self, what: str, row: int) -> None:
+        self.what, self.row = what, row
+        super().__init__(
+            f"{what}, in row {row}. Compute with floats there, or run the function as plain Python."
+        )
+
+
+class FitError(PenstockError):
+    """A recipe cannot learn what it asks for from the data."""
+
+
+class RecipeError(PenstockError):
+    """A recipe cannot be read back.
+
+    >>> print(RecipeError("recipe.json", "it is no JSON"))
+    the recipe recipe.json cannot be used: it is no JSON.
+    """
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(f"the recipe {where} cannot be used: {what.rstrip('.')}.")
 
 
 class CastError(DataError):

@@ -234,7 +234,7 @@ def test_nothing_to_write(tmp_path: Path) -> None:
         ({"seed": 1.5}, r"seed=1\.5: a whole number"),
         ({"block_bytes": 10}, "block_bytes=10: blocks have between 1024"),
         ({"block_bytes": "8M"}, "block_bytes='8M': "),
-        ({"recipe": "r"}, "there are no recipes yet"),
+        ({"recipe": "r"}, "recipe='r': a fitted recipe is wanted"),
     ],
 )
 def test_options_that_cannot_be(tmp_path: Path, options: dict[str, Any], said: str) -> None:

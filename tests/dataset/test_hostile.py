@@ -110,7 +110,7 @@ def test_paths_that_lead_outside(root: Path, path: str, where: str) -> None:
 
     def change(found: dict[str, Any]) -> None:
         if where == "recipe":
-            found["recipe"] = path
+            found["recipe"] = [path]
         else:
             (found["shards"][1] if where == "shard" else found["index"])["file"] = path
 

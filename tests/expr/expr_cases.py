@@ -6,8 +6,11 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
+import lookup_cases
 import numpy as np
 import pyarrow as pa
+import python_cases
+import vector_cases
 
 from penstock.backends.arrow import schema_of
 from penstock.expr.build import coalesce, col, cross, lit, maximum, minimum, stack, when
@@ -712,4 +715,12 @@ CASES = [
     *(Case("texts", one) for one in _text_cases()),
     *(Case("times", one) for one in _time_cases()),
     *(Case(table, one) for table in ("ragged", "fixed") for one in _list_cases()),
+    *(Case("numbers", one) for one in lookup_cases.of_numbers(INTS[64])),
+    *(Case("texts", one) for one in lookup_cases.of_texts(WORDS)),
+    *(Case(table, one) for table in ("ragged", "fixed") for one in lookup_cases.of_lists()),
+    *(Case(table, one) for table in ("ragged", "fixed") for one in vector_cases.of_lists()),
+    *(Case("numbers", one) for one in python_cases.of_numbers()),
+    *(Case("texts", one) for one in python_cases.of_texts()),
+    *(Case("times", one) for one in python_cases.of_times()),
+    *(Case("ragged", one) for one in python_cases.of_lists()),
 ]

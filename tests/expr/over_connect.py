@@ -1,4 +1,4 @@
-"""Run by test_programs.py in a process of its own: every operation once, over Spark Connect."""
+"""Run by test_programs.py in a process of its own: every operation once, and a recipe, over Spark Connect."""
 
 from __future__ import annotations
 
@@ -6,12 +6,26 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "recipe"))
 
 from expr_cases import CASES, TABLES
 from expr_compare import by_arrow, by_spark, differences
+from recipe_data import everything, made
 
 import penstock as pk
 from penstock.expr.ops import TABLE
+
+
+def check_recipe(spark) -> None:
+    """Fitted here and without Spark it has learned the same keys, and computes the same."""
+    table = made(500)
+    df = spark.createDataFrame(table).coalesce(1)
+    fitted, plain = everything().fit(df), everything().fit(table)
+    assert repr(fitted.tensors["tokens"]) == repr(plain.tensors["tokens"])
+    assert fitted.outputs == plain.outputs
+    assert repr(fitted.transform(df).toArrow()["cat"].to_pylist()) == repr(
+        fitted.arrow(table)["cat"].to_pylist()
+    )
 
 
 def main() -> None:
@@ -28,6 +42,7 @@ def main() -> None:
             wrong = differences(case, expected[f"c{i}"].to_pylist(), got[f"c{i}"])
             assert wrong == [], wrong[:5]
     assert sorted(set(TABLE) - seen) == []
+    check_recipe(spark)
     spark.stop()
     print("all well")
 

@@ -120,14 +120,14 @@ def test_spark_runs_no_python_and_keeps_columns(spark, small, capsys) -> None:
         {"x": stack(col("a"), col("b")).normalize(), "y": col("s").hash(9)},
         engine("spark").schema_of(small.schema),
     )
-    found = program(small, keep=True)
+    found = program(small, keep=None)
     assert found.columns == ["a", "b", "s", "x", "y"]
     found.explain()
     assert "Python" not in capsys.readouterr().out.replace("PythonRDD", "").replace(
         "applySchemaToPythonRDD", ""
     )
     with pytest.raises(ExpressionError, match="has a column 'y' already"):
-        program(small.withColumn("y", small.a), keep=True)
+        program(small.withColumn("y", small.a), keep=None)
 
 
 def test_columns_with_odd_names(spark) -> None:

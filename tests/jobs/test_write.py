@@ -600,7 +600,7 @@ class TestBadInput:
             ({"compression": "gzip"}, "compression='gzip'"),
             ({"workers": 0}, "workers=0"),
             ({"shards": 5, "workers": 2}, "say shards=6"),
-            ({"recipe": "r"}, "no recipes"),
+            ({"recipe": "r"}, "a fitted recipe is wanted"),
             ({"block_bytes": 1}, "block_bytes=1"),
             ({"tensors": ["nope"]}, "no column 'nope'"),
         ],

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from penstock.errors import ExpressionError, UnsupportedOperation
 from penstock.expr.check import Schema, node_type
 from penstock.expr.nodes import Call, Column, Expression, Literal
+from penstock.expr.ops import LEARNED
 from penstock.expr.types import Type
 
 Kernel = Callable[..., Any]
@@ -62,7 +64,7 @@ class Step:
     kernel: Kernel | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """Trees, compiled for one engine: steps in an order in which each finds its arguments computed."""
 
@@ -81,27 +83,25 @@ class Program:
 
     def run(self, leaf: Callable[[Column | Literal, Type], Any]) -> dict[str, Any]:
         """Compute every step once; `leaf` gives the value of a column or a constant."""
-        last = self._last_uses()
         values: list[Any] = []
-        for place, step in enumerate(self.steps):
-            if isinstance(step.node, Column | Literal):
-                values.append(leaf(step.node, step.type))
+        for step, done in zip(self.steps, self._done, strict=True):
+            if step.kernel is None:
+                values.append(leaf(step.node, step.type))  # type: ignore[arg-type]  # no Call is without a kernel
             else:
-                assert step.kernel is not None
-                values.append(step.kernel(step.site, *(values[arg] for arg in step.args)))
-            for arg in set(step.args):
-                if last[arg] == place:
-                    values[arg] = None  # a batch's intermediate results should not outlive their use
+                values.append(step.kernel(step.site, *[values[arg] for arg in step.args]))
+            for arg in done:
+                values[arg] = None  # a batch's intermediate results should not outlive their use
         return {name: values[place] for name, place in self.outputs.items()}
 
-    def _last_uses(self) -> list[int]:
-        last = list(range(len(self.steps)))
-        for place, step in enumerate(self.steps):
-            for arg in step.args:
-                last[arg] = place
-        for place in self.outputs.values():
-            last[place] = len(self.steps)
-        return last
+    @cached_property
+    def _done(self) -> list[list[int]]:
+        """After each step, the steps whose values nobody needs any more."""
+        last = {arg: place for place, step in enumerate(self.steps) for arg in step.args}
+        kept, found = set(self.outputs.values()), [list[int]() for _ in self.steps]
+        for arg, place in last.items():
+            if arg not in kept:
+                found[place].append(arg)
+        return found
 
 
 def compile(
@@ -114,10 +114,17 @@ def compile(
     steps: list[Step] = []
     numbers: dict[tuple[Any, ...], int] = {}
 
+    seen: dict[int, int] = {}
+
     def visit(node: Expression) -> int:
+        if id(node) not in seen:  # lifted functions share pieces, and would grow exponentially as trees
+            seen[id(node)] = number(node)
+        return seen[id(node)]
+
+    def number(node: Expression) -> int:
         args = tuple(visit(arg) for arg in node.args)
         # Two nodes are the same computation if they are the same operation on the same steps.
-        key = (node.op, args, repr(node.params)) if isinstance(node, Call) else node.key()
+        key = (node.op, args, node.told) if isinstance(node, Call) else node.key()
         if key not in numbers:
             steps.append(_step(engine, table, node, args, steps, schema))
             numbers[key] = len(steps) - 1
@@ -142,6 +149,8 @@ def _step(
     found = node_type(node, list(types), schema)
     if not isinstance(node, Call):
         return Step(node, found, args)
+    if node.op in LEARNED:
+        raise ExpressionError(f"{node!r} has to learn from data first. Put it into a Recipe, and fit that.")
     kernel = table[node.op]
     if isinstance(kernel, Unsupported):
         raise UnsupportedOperation(engine, node.op, kernel.reason)

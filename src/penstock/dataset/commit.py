@@ -51,7 +51,8 @@ class Draft:
     source: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     writer: Mapping[str, str] = field(default_factory=dict)
-    recipe: str | None = None
+    recipe: Mapping[str, bytes] = field(default_factory=dict)
+    """The files of the recipe the rows came through, by name, its JSON first."""
 
 
 def manifest_name(version: int) -> str:
@@ -103,6 +104,8 @@ def publish(store: Store, draft: Draft, mode: str) -> Manifest:
     `mode`: "error" wants to be the first version; "overwrite" replaces what is there then, "append" adds to it.
     When another writer takes the number first, "error" fails and the others take the next one.
     """
+    for name, content in draft.recipe.items():
+        store.put(_recipe_file(draft.name, name), content)
     while True:
         there = versions(store)
         if there and mode == "error":
@@ -118,6 +121,11 @@ def publish(store: Store, draft: Draft, mode: str) -> Manifest:
         if _created(store, manifest):
             return manifest
         store.delete([file.file])
+
+
+def _recipe_file(write: str, name: str) -> str:
+    """Where a file of a recipe stands; under a name of the write's own, as everything it makes."""
+    return f"{META}/{write}-{name}"
 
 
 def _created(store: Store, manifest: Manifest) -> bool:
@@ -151,8 +159,7 @@ def files_of(store: Store, name: str) -> set[str]:
 
 def files_named(manifest: Manifest) -> set[str]:
     """All files that a version needs beside its manifest."""
-    named = {manifest.index.file, *(shard.file for shard in manifest.shards)}
-    return named | ({manifest.recipe} if manifest.recipe else set())
+    return {manifest.index.file, *(shard.file for shard in manifest.shards), *manifest.recipe}
 
 
 def _tables(store: Store, base: Manifest | None, draft: Draft) -> list[pa.Table]:
@@ -180,7 +187,7 @@ def _manifest(draft: Draft, base: Manifest | None, version: int, file: IndexFile
         source=draft.source if base is None else {**draft.source, "identity": None},
         options=draft.options,
         writer=draft.writer,
-        recipe=draft.recipe,
+        recipe=tuple(_recipe_file(draft.name, name) for name in draft.recipe),
     )
 
 
@@ -197,6 +204,7 @@ def check_appendable(base: Manifest, draft: Draft) -> None:
             "format": of.storage,
             "compression": of.compression,
             "columns of the files": {name: list(columns) for name, columns in of.stored.items()},
+            "recipe": of.options.get("recipe"),
         }
 
     old, new = layout(base), layout(draft)

@@ -69,7 +69,8 @@ class Manifest:
     """Where the rows came from: the schema, and what `mode="reuse"` compares."""
     options: Mapping[str, Any] = field(default_factory=dict)
     writer: Mapping[str, str] = field(default_factory=dict)
-    recipe: str | None = None
+    recipe: tuple[str, ...] = ()
+    """The files of the recipe the rows came through, its JSON first; empty where there was none."""
 
     @property
     def rows(self) -> int:
@@ -115,7 +116,7 @@ class Manifest:
             "source": dict(self.source),
             "options": dict(self.options),
             "writer": dict(self.writer),
-            "recipe": self.recipe,
+            "recipe": list(self.recipe) or None,
         }
         return json.dumps(written, indent=1) + "\n"
 
@@ -186,7 +187,7 @@ class _Reader:
             source=self.mapping(top.get("source", {})),
             options=self.mapping(top.get("options", {})),
             writer=self.mapping(top.get("writer", {})),
-            recipe=None if top.get("recipe") is None else inner_path(self.string(top, "recipe")),
+            recipe=self.recipe(top),
         )
         names = [spec.name for spec in manifest.tensors]
         if len(set(names)) < len(names) or not names:
@@ -202,6 +203,9 @@ class _Reader:
                 raise _Wrong(f"it says {key} {top.get(key)!r:.100}, and its shards and tensors give {seen!r}")
         self.check_sizes(manifest)
         return manifest
+
+    def recipe(self, top: Mapping[str, Any]) -> tuple[str, ...]:
+        return () if top.get("recipe") is None else tuple(map(inner_path, self.texts(top, "recipe")))
 
     def check_sizes(self, manifest: Manifest) -> None:
         for spec in manifest.tensors:

@@ -6,6 +6,7 @@ end in `finish`, which publishes all of them or raises the first thing that was 
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import uuid
 from collections import Counter
@@ -56,6 +57,8 @@ class WriteOptions:
     block_bytes: int = BLOCK_BYTES
     compression: str | None = None
     mode: str = "error"
+    recipe: Mapping[str, bytes] = field(default_factory=dict)
+    """The files of the recipe that makes the tensors, by name, its JSON first."""
 
     def __post_init__(self) -> None:
         _choose("format", self.storage, STORAGES)
@@ -105,7 +108,13 @@ class WriteOptions:
             "seed": self.seed,
             "block_bytes": self.block_bytes,
             "compression": self.compression,
+            "recipe": self._recipe_digest,
         }
+
+    @property
+    def _recipe_digest(self) -> str | None:
+        content = b"".join(self.recipe.values())
+        return hashlib.sha256(content).hexdigest()[:32] if content else None
 
 
 def _choose(name: str, value: object, choices: Sequence[object]) -> None:
@@ -205,6 +214,7 @@ def finish(
         stored=stored,
         source={"schema": source.schema, "identity": source.identity},
         options=options.to_dict(),
+        recipe=options.recipe,
         writer={"penstock": __version__, "python": platform.python_version(), **source.engine},
     )
     return commit.publish(store, draft, "overwrite" if options.mode == "reuse" else options.mode)
@@ -262,6 +272,9 @@ def clean_up(store: Store, name: str, manifest: Manifest | None) -> None:
     with suppress(DatasetError):
         needed = commit.files_of(store, name) if manifest is None else commit.files_named(manifest)
         left = [entry.name for entry in store.entries(commit.SHARDS) if f"/{name}-" in entry.name]
-        left += [entry.name for entry in store.entries(commit.META) if entry.name.endswith(f"-{name}.arrow")]
+        marks = (f"-{name}.arrow", f"/{name}-")
+        left += [
+            entry.name for entry in store.entries(commit.META) if any(mark in entry.name for mark in marks)
+        ]
         notes = [entry.name for entry in store.entries(fault_folder(name))]
         store.delete([*notes, *(file for file in left if file not in needed)])

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from penstock.errors import ExpressionError, listed
 from penstock.expr.nodes import Call, Column, Expression, Literal
-from penstock.expr.ops import TABLE
+from penstock.expr.ops import KNOWN
 from penstock.expr.types import Type
 
 Schema = Mapping[str, Type]
@@ -45,16 +45,17 @@ def node_type(node: Expression, args: list[Type], schema: Schema) -> Type:
         return node.type
     if isinstance(node, Column):
         if node.name not in schema:
-            raise ExpressionError(_no_column(node.name, schema))
+            raise ExpressionError(no_column(node.name, schema))
         return schema[node.name]
     assert isinstance(node, Call)
     try:
-        return TABLE[node.op].result(args, dict(node.params))
+        return KNOWN[node.op].result(args, dict(node.params))
     except ExpressionError as error:
         raise ExpressionError(f"in {node!r}: {error}") from None
 
 
-def _no_column(name: str, schema: Schema) -> str:
+def no_column(name: str, schema: Mapping[str, object]) -> str:
+    """What to say of a column that is not there."""
     close = difflib.get_close_matches(name, schema, n=3, cutoff=0.6)
     close += [one for one in schema if one.lower() == name.lower() and one not in close]
     hint = f" Close to it: {listed(close)}." if close else ""

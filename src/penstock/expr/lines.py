@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from penstock.expr.ops import TABLE
+from penstock.expr.ops import KNOWN, LEARNED
 
 INFIX = {
     "or": ("|", 1),
@@ -30,7 +30,7 @@ INFIX = {
 PREFIX = {"negate": "-", "not": "~"}
 TIGHTEST = 9
 FUNCTIONS = ("minimum", "maximum", "coalesce")
-SPELLED = {"seconds_between": "seconds_since"}
+SPELLED = {"seconds_between": "seconds_since", "fill_learned": "fill", "one_hot_learned": "one_hot"}
 
 
 class Node(Protocol):
@@ -57,15 +57,24 @@ def call_line(op: str, args: Sequence[Node], params: Mapping[str, Any]) -> tuple
         return PREFIX[op] + _inside(args[0], 6), 6
     if op == "when":
         return _when(args), TIGHTEST
+    if op == "batch":
+        return f"{params['function']!r}({', '.join(arg.line()[0] for arg in args)})", TIGHTEST
     if op in FUNCTIONS or op == "stack":
         inside = [arg.line(bare=True)[0] for arg in args]
         inside += [f"dtype={params['dtype']!r}"] if params.get("dtype", "float64") != "float64" else []
         return f"{op}({', '.join(inside)})", TIGHTEST
-    given = ", ".join(repr(params[param.name]) for param in TABLE[op].params if param.name in params)
+    shown = [param for param in KNOWN[op].params if param.name in params]
+    given = ", ".join(
+        f"{param.name}={params[param.name]!r}"
+        if op in LEARNED and not param.required
+        else repr(params[param.name])
+        for param in shown
+    )
     if op == "hash" and len(args) > 1:
         return f"cross({', '.join(arg.line(bare=True)[0] for arg in args)}).hash({given})", TIGHTEST
     others = ", ".join(arg.line()[0] for arg in args[1:])
-    return f"{_inside(args[0], TIGHTEST)}.{SPELLED.get(op, op)}({others or given})", TIGHTEST
+    between = ", ".join(part for part in (others, given) if part)
+    return f"{_inside(args[0], TIGHTEST)}.{SPELLED.get(op, op)}({between})", TIGHTEST
 
 
 def _inside(node: Node, least: int, bare: bool = False) -> str:

@@ -17,13 +17,15 @@ from typing import Any, NoReturn
 
 from penstock.errors import ExpressionError
 from penstock.expr.lines import TIGHTEST, call_line
-from penstock.expr.ops import TABLE
+from penstock.expr.ops import KNOWN
 from penstock.expr.types import BOOL, DATE, FLOAT64, INT64, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type, int_range
 from penstock.expr.words.base import plain
+from penstock.expr.words.learned import Learned
 from penstock.expr.words.lists import Lists
 from penstock.expr.words.numbers import Numbers
 from penstock.expr.words.texts import Texts
 from penstock.expr.words.times import Times
+from penstock.expr.words.vectors import Vectors
 
 DEEPEST = 200
 """Operations in each other. What walks a tree takes some of Python's thousand levels for each."""
@@ -31,7 +33,7 @@ DEEPEST = 200
 Constant = bool | int | float | str | date | datetime | None
 
 
-class Expression(Numbers, Texts, Times, Lists):
+class Expression(Numbers, Texts, Times, Lists, Vectors, Learned):
     """What is to be computed for every row. Write it with `penstock.expr.build.col` and its neighbours."""
 
     __slots__ = ()
@@ -157,12 +159,21 @@ class Call(Expression):
 
     def key(self) -> tuple[Any, ...]:
         """What it says."""
-        params = tuple((name, type(value).__name__, repr(value)) for name, value in self.params)
-        return (self.op, *(arg.key() for arg in self.of), params)
+        return (self.op, *(arg.key() for arg in self.of), self.told)
+
+    @property
+    def told(self) -> tuple[Any, ...]:
+        """The parameters, as values that can be compared."""
+        return tuple((name, type(value).__name__, _told(value)) for name, value in self.params)
 
     def line(self, bare: bool = False) -> tuple[str, int]:
         """The code that builds it."""
         return call_line(self.op, self.of, dict(self.params))
+
+
+def _told(value: Any) -> Any:
+    """What tells a parameter's value apart. Of a function its name alone: repr() need not be its own."""
+    return getattr(value, "key", None) or repr(value)
 
 
 def literal(value: object, type: Type | None = None) -> Literal:
@@ -218,7 +229,7 @@ def lift(value: object) -> Expression:
 def call(op: str, *args: object, params: Mapping[str, Any] | None = None) -> Call:
     """An operation on expressions or constants, checked as far as that is possible without columns."""
     given = {name: plain(value) for name, value in (params or {}).items()}
-    found = TABLE[op]
+    found = KNOWN[op]
     found.check_count(len(args))
     found.check_params(given)
     return Call(op, tuple(lift(arg) for arg in args), tuple(sorted(given.items())))

@@ -15,9 +15,11 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from penstock.errors import ExpressionError
+from penstock.expr.batch import BatchFunction, by_name
 from penstock.expr.nodes import DEEPEST, Call, Column, Constant, Expression, Literal, call
-from penstock.expr.ops import TABLE
+from penstock.expr.ops import KNOWN
 from penstock.expr.types import INT64, SCALARS, Type, int_range
+from penstock.expr.vocabulary import Vocabulary
 
 VERSION = 1
 
@@ -48,7 +50,7 @@ def tree(expression: Expression) -> str:
         if isinstance(node, Call):
             given = ", ".join(
                 f"{param.name}={dict(node.params)[param.name]!r}"
-                for param in TABLE[node.op].params
+                for param in KNOWN[node.op].params
                 if param.name in dict(node.params)
             )
             lines.append("  " * depth + node.op + (f"({given})" if given else ""))
@@ -61,25 +63,46 @@ def tree(expression: Expression) -> str:
     return "\n".join(lines)
 
 
-def to_json(expression: Expression) -> dict[str, Any]:
-    """The tree as plain JSON values.
+Large = dict[str, Vocabulary]
+"""Vocabularies that do not stand in the JSON, by their digest."""
+INLINE = 1000
+"""Keys of a vocabulary that stand in the JSON; larger ones are kept elsewhere."""
+
+
+def to_json(expression: Expression, large: Large | None = None) -> dict[str, Any]:
+    """The tree as plain JSON values; vocabularies that are too large for that are put into `large`, if it is given.
 
     >>> from penstock.expr.build import col
     >>> to_json(col("a").clip(0, 1.5))["expression"]
     {'op': 'clip', 'args': [{'column': 'a'}], 'params': {'high': 1.5, 'low': 0}}
     """
-    return {"penstock_expression": VERSION, "expression": _encode(expression)}
+    return {"penstock_expression": VERSION, "expression": _encode(expression, large, INLINE)}
 
 
-def _encode(node: Expression) -> dict[str, Any]:
+def _encode(node: Expression, large: Large | None, inline: int) -> dict[str, Any]:
     if isinstance(node, Column):
         return {"column": node.name}
     if isinstance(node, Literal):
         return {"literal": _encode_value(node.value), "type": str(node.type)}
     assert isinstance(node, Call)
-    found: dict[str, Any] = {"op": node.op, "args": [_encode(arg) for arg in node.of]}
+    found: dict[str, Any] = {"op": node.op, "args": [_encode(arg, large, inline) for arg in node.of]}
     if node.params:
-        found["params"] = {name: _encode_value(value) for name, value in node.params}
+        found["params"] = {
+            name: _encode_keys(value, large, inline)
+            if isinstance(value, Vocabulary)
+            else _encode_value(value)
+            for name, value in node.params
+        }
+    return found
+
+
+def _encode_keys(vocabulary: Vocabulary, large: Large | None, inline: int) -> dict[str, Any]:
+    if large is not None and len(vocabulary) > inline:
+        large[vocabulary.digest] = vocabulary
+        return {"vocabulary": vocabulary.digest}
+    found: dict[str, Any] = {"keys": vocabulary.array.to_pylist()}
+    if vocabulary.numbers is not None:
+        found["numbers"] = vocabulary.numbers.to_pylist()
     return found
 
 
@@ -87,6 +110,8 @@ def _encode_value(value: Any) -> Any:
     """A constant in JSON: what JSON cannot say stands in a small object that names it."""
     if isinstance(value, tuple):
         return [_encode_value(one) for one in value]
+    if isinstance(value, BatchFunction):
+        return {"function": value.name, "returns": str(value.type), "columns": value.columns}
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
     if isinstance(value, datetime):
@@ -96,8 +121,8 @@ def _encode_value(value: Any) -> Any:
     return value
 
 
-def from_json(document: Any) -> Expression:
-    """The tree a JSON document describes, checked as if it were built anew.
+def from_json(document: Any, large: Mapping[str, Vocabulary] | None = None) -> Expression:
+    """The tree a JSON document describes, checked as if it were built anew; `large` has what is kept beside it.
 
     >>> from_json({"penstock_expression": 1, "expression": {"column": "a"}})
     col('a')
@@ -115,10 +140,10 @@ def from_json(document: Any) -> Expression:
             "Install a newer one."
         )
     _keys(document, {"penstock_expression", "expression"}, set())
-    return _decode(document["expression"], 0)
+    return _decode(document["expression"], 0, large or {})
 
 
-def _decode(node: Any, depth: int) -> Expression:
+def _decode(node: Any, depth: int, large: Mapping[str, Vocabulary]) -> Expression:
     if depth > DEEPEST:
         raise ExpressionError(f"the expression is more than {DEEPEST} operations deep.")
     if not isinstance(node, Mapping):
@@ -131,26 +156,50 @@ def _decode(node: Any, depth: int) -> Expression:
         return _decode_literal(node["literal"], node["type"])
     _keys(node, {"op", "args"}, {"params"})
     op, args, params = node["op"], node["args"], node.get("params", {})
-    if not isinstance(op, str) or op not in TABLE:
+    if not isinstance(op, str) or op not in KNOWN:
         raise ExpressionError(
-            f"there is no operation {_short(op)}. A newer Penstock may have it; this one has {', '.join(TABLE)}."
+            f"there is no operation {_short(op)}. A newer Penstock may have it; this one has {', '.join(KNOWN)}."
         )
     if not isinstance(args, list) or not isinstance(params, Mapping):
         raise ExpressionError(
             f"the arguments of {op} are a list and its parameters an object: {_short(node)}"
         )
-    decoded = [_decode(arg, depth + 1) for arg in args]
-    return call(op, *decoded, params={name: _decode_value(value) for name, value in params.items()})
+    decoded = [_decode(arg, depth + 1, large) for arg in args]
+    return call(op, *decoded, params={name: _decode_value(value, large) for name, value in params.items()})
 
 
-def _decode_value(value: Any) -> Any:
+def _decode_value(value: Any, large: Mapping[str, Vocabulary]) -> Any:
     if isinstance(value, list):
-        return tuple(_decode_value(one) for one in value)
+        return tuple(_decode_value(one, large) for one in value)
+    if isinstance(value, Mapping) and "keys" in value:
+        _keys(value, {"keys"}, {"numbers"})
+        if not isinstance(value["keys"], list) or not isinstance(value.get("numbers", []), list):
+            raise ExpressionError(f"the keys of a vocabulary are a list: {_short(value)}")
+        return Vocabulary(value["keys"], value.get("numbers"))
+    if isinstance(value, Mapping) and "function" in value:
+        return _decode_function(value)
+    if isinstance(value, Mapping) and "vocabulary" in value:
+        if value["vocabulary"] not in large:
+            raise ExpressionError(f"the vocabulary {_short(value['vocabulary'])} is not there.")
+        return large[value["vocabulary"]]
     if isinstance(value, Mapping):
         if set(value) == {"float"} and value["float"] in ("nan", "inf", "-inf"):
             return float(value["float"])
         raise ExpressionError(f"this is not a value an expression can hold: {_short(value)}")
     return value
+
+
+def _decode_function(value: Mapping[str, Any]) -> BatchFunction:
+    _keys(value, {"function", "returns", "columns"}, set())
+    if not isinstance(value["function"], str):
+        raise ExpressionError(f"a function is saved by its name: {_short(value)}")
+    found = by_name(value["function"])
+    if found.key != (value["function"], value["returns"], value["columns"]):
+        raise ExpressionError(
+            f"the batch function {found.name} returns {found.type} out of {found.columns} columns now, and was saved "
+            f"when it returned {value['returns']} out of {value['columns']} columns."
+        )
+    return found
 
 
 def _decode_literal(value: Any, name: Any) -> Literal:
@@ -161,7 +210,7 @@ def _decode_literal(value: Any, name: Any) -> Literal:
 
 
 def _constant(value: Any, kind: Type) -> Constant:
-    value = _decode_value(value)
+    value = _decode_value(value, {})
     if kind.kind == "bool" and isinstance(value, bool):
         return value
     if kind == INT64 and isinstance(value, int) and not isinstance(value, bool):
@@ -205,5 +254,6 @@ def fingerprint(expression: Expression) -> str:
     >>> fingerprint(col("a") + 1) == fingerprint(col("a") + 1) != fingerprint(col("a") + 1.0)
     True
     """
-    canonical = json.dumps(to_json(expression), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    document = {"penstock_expression": VERSION, "expression": _encode(expression, {}, inline=0)}
+    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]

@@ -29,6 +29,9 @@ from penstock.feed.loaders import (
 )
 from penstock.feed.settings import Settings, Transform
 from penstock.feed.shaping import Pad
+from penstock.recipe.fitted import FittedRecipe
+from penstock.recipe.loading import from_files
+from penstock.recipe.storage import RECIPE_FILE
 from penstock.wire.nulls import Nulls
 from penstock.wire.selection import Tensors
 
@@ -96,9 +99,15 @@ class Dataset:
         return self._snapshot.manifest.fingerprint
 
     @property
-    def recipe(self) -> str | None:
-        """The file of the recipe it came through, if it came through one."""
-        return self._snapshot.manifest.recipe
+    def recipe(self) -> FittedRecipe | None:
+        """The recipe its rows came through, for serving and for more rows; None if they came through none."""
+        found = self._snapshot.manifest.recipe
+        if not found:
+            return None
+        store, folder = self._snapshot.store, found[0].removesuffix(RECIPE_FILE)
+        return from_files(
+            store.read(found[0]), lambda name: store.read(f"{folder}{name}"), store.locate(found[0])
+        )
 
     @property
     def options(self) -> Mapping[str, Any]:

@@ -11,7 +11,8 @@ import re
 from penstock import errors
 from penstock.errors import JobError, PenstockError
 
-OURS = r"^(?:.*: )?penstock\.errors\.(\w+): (.+)$"
+OURS = r"^(?:.*[:\]] )?penstock\.errors\.(\w+): (.+?)(?: SQLSTATE: \w+)?$"
+"""Raised in a Python worker, or by an expression: Spark adds a state to that."""
 PYTHON_ERROR = r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)$"
 """The line after a traceback's indented ones; an error's class may have any name."""
 JAVA_NOISE = (

@@ -38,6 +38,7 @@ from penstock.feed.dataset import Dataset
 from penstock.jobs.arrange import arranged
 from penstock.jobs.crossing import batch_settings, ship_by_value, task_ids
 from penstock.jobs.failures import user_error
+from penstock.jobs.features import computed, recipe_files
 from penstock.jobs.identity import Unprovable, identity
 from penstock.jobs.running import Running
 from penstock.jobs.selection import Selection, select
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.recipe.fitted import FittedRecipe
+
 POLL_SECONDS, LOOK_SECONDS = 0.05, 1.0
 SETTLE_SECONDS, SWEEP_SECONDS = 1.5, 0.5
 """How long tasks may take to notice that they are cancelled, and how often their files are looked for."""
@@ -60,7 +63,7 @@ def write(
     path: str | os.PathLike[str],
     tensors: Tensors = None,
     *,
-    recipe: None = None,
+    recipe: FittedRecipe | None = None,
     dtype: Any = None,
     format: str = "arrow",
     workers: int | None = None,
@@ -83,6 +86,9 @@ def write(
     `tensors`, `dtype`, `nulls`: as in `to_numpy`; and `pk.ragged("column")` for lists of unequal lengths, and strings
     and bytes as they are. A list of columns makes one tensor, named "x".
 
+    `recipe`: a fitted recipe instead of `tensors`: its tensors are computed, natively on Spark, and the recipe is kept
+    with them; `pk.open(path).recipe` gives it back.
+
     `format`: "arrow", whose bytes are tensors already, or "parquet", for exchange. `compression`: "zstd" or "lz4", for
     storage far away.
 
@@ -99,11 +105,14 @@ def write(
     >>> ds.rows, [str(spec) for spec in ds.tensors.values()]
     (1000, ['x: float32[2]', 'y: float32'])
     """
-    if recipe is not None:
-        raise SelectionError(f"recipe={recipe!r}: there are no recipes yet; pass tensors instead.")
-    options = WriteOptions(format, workers, shards, shuffle, seed, block_bytes, compression, mode)
+    if recipe is not None and (tensors is not None or dtype is not None or nulls != "error"):
+        raise SelectionError("a recipe says itself what its tensors are: leave tensors, dtype and nulls out.")
+    parts = {} if recipe is None else recipe_files(recipe)
+    options = WriteOptions(format, workers, shards, shuffle, seed, block_bytes, compression, mode, parts)
     store = open_store(path)
     request = named(tensors)
+    if recipe is not None:
+        rows, request = computed(recipe, rows)
     if callable(getattr(rows, "mapInArrow", None)):
         version = _write_spark(rows, store, request, dtype, nulls, options)
     else:

@@ -1,7 +1,7 @@
 """THE MEANING: expressions on Arrow tables, computed with NumPy and Arrow. No Java, no framework.
 
 What this engine computes is what an expression says; the others have to match it (`tests/expr`). The kernels lie by
-family: `numbers`, `casts`, `hashing`, `texts`, `times`, `lists`, on the arrays of `values`.
+family: `numbers`, `casts`, `hashing`, `texts`, `times`, `lists`, `vectors`, on the arrays of `values`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.backends.arrow import lists, numbers, texts, times
+from penstock.backends.arrow import (
+    batches,
+    lists,
+    lookups,
+    numbers,
+    python_faults,
+    python_numbers,
+    python_texts,
+    texts,
+    times,
+    vectors,
+)
 from penstock.backends.arrow.casts import cast
 from penstock.backends.arrow.hashing import hash_kernel
 from penstock.backends.arrow.values import constant, read, write
 from penstock.backends.base import Kernel, Program, Unsupported, compile
+from penstock.backends.whole_columns import arrow_type as arrow_type
 from penstock.dtypes import arrow_fate
 from penstock.errors import ExpressionError, UnsupportedType
 from penstock.expr.check import Schema
@@ -29,6 +41,12 @@ TABLE: Mapping[str, Kernel | Unsupported] = {
     **texts.KERNELS,
     **times.KERNELS,
     **lists.KERNELS,
+    **vectors.KERNELS,
+    **lookups.KERNELS,
+    **batches.KERNELS,
+    **python_numbers.KERNELS,
+    **python_texts.KERNELS,
+    **python_faults.KERNELS,
     "cast": cast,
     "hash": hash_kernel,
 }

@@ -16,7 +16,7 @@ from penstock.dtypes import Array
 from penstock.expr.types import FLOAT64, Type
 
 
-def _per_list(x: Lists, items: Array, reduce: Callable[[Array, Array], Array], empty: Any) -> Array:
+def per_list(x: Lists, items: Array, reduce: Callable[[Array, Array], Array], empty: Any) -> Array:
     """A number for each list: `reduce(items, starts)` over those that have items, `empty` for the others."""
     lengths = x.lengths
     found = np.full(len(x), empty, items.dtype)
@@ -26,14 +26,15 @@ def _per_list(x: Lists, items: Array, reduce: Callable[[Array, Array], Array], e
     return found
 
 
-def _whole(x: Lists) -> Array | None:
+def without_nulls(x: Lists) -> Array | None:
     """Which lists hold no null."""
     if x.items.valid is None:
         return None
-    return ~_per_list(x, ~x.items.valid, np.logical_or.reduceat, False)
+    return ~per_list(x, ~x.items.valid, np.logical_or.reduceat, False)
 
 
-def _items(x: Lists) -> Flat:
+def items_of(x: Lists) -> Flat:
+    """The items of lists of anything but texts."""
     assert isinstance(x.items, Flat)
     return x.items
 
@@ -45,13 +46,13 @@ def _element(site: Site, x: Lists) -> Value:
     items = x.items
     if not len(items):
         blank = pa.nulls(len(x), pa.string()) if isinstance(items, Text) else None
-        return Text(blank) if blank is not None else Flat(np.zeros(len(x), _items(x).values.dtype), valid)
+        return Text(blank) if blank is not None else Flat(np.zeros(len(x), items_of(x).values.dtype), valid)
     found = items.take(np.where(there, places, 0))
     return with_valid(found, both(found.valid, valid))
 
 
 def _sum(site: Site, x: Lists) -> Flat:
-    return Flat(_per_list(x, real(_items(x)), np.add.reduceat, 0.0), both(x.valid, _whole(x)))
+    return Flat(per_list(x, real(items_of(x)), np.add.reduceat, 0.0), both(x.valid, without_nulls(x)))
 
 
 def _mean(site: Site, x: Lists) -> Flat:
@@ -61,8 +62,10 @@ def _mean(site: Site, x: Lists) -> Flat:
 
 def _extreme(function: Any) -> Kernel:
     def kernel(site: Site, x: Lists) -> Flat:
-        found = _per_list(x, _items(x).values, function.reduceat, 0)
-        return Flat(found + found.dtype.type(0), both(x.valid, _whole(x), x.lengths > 0))  # no negative zero
+        found = per_list(x, items_of(x).values, function.reduceat, 0)
+        return Flat(
+            found + found.dtype.type(0), both(x.valid, without_nulls(x), x.lengths > 0)
+        )  # no negative zero
 
     return kernel
 
@@ -82,17 +85,28 @@ def _pad(site: Site, x: Lists) -> Lists:
     return Lists(np.arange(len(x) + 1, dtype=np.int64) * length, items, x.valid)
 
 
+def _norms(x: Lists, p: float) -> Array:
+    values = real(items_of(x))
+    sizes = np.abs(values)
+    if p == 2:
+        return np.sqrt(per_list(x, values * values, np.add.reduceat, 0.0))
+    if p == np.inf:
+        return per_list(x, np.where(np.isnan(sizes), 0.0, sizes), np.maximum.reduceat, 0.0)
+    if p == 1:
+        return per_list(x, sizes, np.add.reduceat, 0.0)
+    return np.power(per_list(x, np.power(sizes, p), np.add.reduceat, 0.0), 1.0 / p)
+
+
 def _normalize(site: Site, x: Lists) -> Lists:
-    values = real(_items(x))
-    norms = np.sqrt(_per_list(x, values * values, np.add.reduceat, 0.0))
+    values, norms = real(items_of(x)), _norms(x, site.params.get("p", 2))
     divisors = np.repeat(np.where(norms == 0, 1.0, norms), x.lengths)
-    return Lists(x.offsets, Flat(values / divisors), both(x.valid, _whole(x)))
+    return Lists(x.offsets, Flat(values / divisors), both(x.valid, without_nulls(x)))
 
 
 def _one_hot(site: Site, x: Value) -> Lists:
     size = site.params["size"]
     if isinstance(x, Lists):
-        places, valid = _items(x).values, both(x.valid, _whole(x))
+        places, valid = items_of(x).values, both(x.valid, without_nulls(x))
         rows = np.repeat(np.arange(len(x)), x.lengths)
     else:
         assert isinstance(x, Flat)
@@ -110,7 +124,7 @@ def _stack(site: Site, *args: Value) -> Lists:
     values, masks = [], []
     for arg, of in zip(args, site.types, strict=True):
         leaf = of.item if of.kind == "list" else of
-        column = _converted(_items(arg) if isinstance(arg, Lists) else arg, leaf, target)
+        column = _converted(items_of(arg) if isinstance(arg, Lists) else arg, leaf, target)
         width = (of.length if of.kind == "list" else 1) or 0
         values.append(column.values.reshape(rows, width))
         mask = is_valid(column).reshape(rows, width)

@@ -92,6 +92,12 @@ def _clip(site: Site, x: Flat) -> Flat:
     return Flat(np.where(values < low, float(low), np.where(values > high, float(high), values)), x.valid)
 
 
+def _nan_as_null(site: Site, x: Flat) -> Flat:
+    values = real(x)
+    known = ~np.isnan(values)
+    return Flat(values, x.valid if known.all() else known if x.valid is None else known & x.valid)
+
+
 def _bucketize(site: Site, x: Flat) -> Flat:
     edges = np.array(site.params["edges"], np.float64)
     values = real(x)
@@ -193,6 +199,7 @@ KERNELS: dict[str, Kernel] = {
     "maximum": _extreme(np.greater),
     "clip": _clip,
     "bucketize": _bucketize,
+    "nan_as_null": _nan_as_null,
     "eq": _comparison("eq"),
     "ne": _comparison("ne"),
     "lt": _comparison("lt"),

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.dtypes import DTYPES, Array
+from penstock.backends.whole_columns import arrow_type
+from penstock.dtypes import Array
 from penstock.expr.nodes import Literal
 from penstock.expr.types import Type
 
@@ -203,17 +204,6 @@ def _numbers(array: Any, of: Type) -> Array:
     filled = array.fill_null(False if of.kind == "bool" else 0) if array.null_count else array
     found: Array = filled.to_numpy(zero_copy_only=False).astype(HELD[of.kind], copy=False)
     return found // -scale if scale < 0 else found * scale if scale > 1 else found
-
-
-def arrow_type(of: Type) -> Any:
-    """How Arrow spells a type that is no list."""
-    if of.kind == "string":
-        return pa.string()
-    if of.kind == "date":
-        return pa.date32()
-    if of.kind in ("timestamp", "timestamp_ntz"):
-        return pa.timestamp("us", "UTC" if of.kind == "timestamp" else None)
-    return pa.from_numpy_dtype(DTYPES[str(of)].storage)
 
 
 def write(value: Value, of: Type) -> Any:

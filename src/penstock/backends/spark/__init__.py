@@ -3,21 +3,32 @@
 `prepare` compiles for a DataFrame's schema; the program, called with a DataFrame, selects the expressions from it.
 Guards (`numbers`) use their arguments several times, so a tree of guards in guards would grow exponentially on its
 way to Spark: a piece that has become heavy is selected first, as a column of its own, and named afterwards. The
-kernels lie by family: `numbers`, `casts` (and hashes), `texts` (and times), `lists`.
+kernels lie by family: `numbers`, `casts` (and hashes), `texts` (and times), `lists`, `vectors`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from penstock.backends.base import Kernel, Program, Step, Unsupported, compile
-from penstock.backends.spark import lists, numbers, texts
+from penstock.backends.spark import (
+    batches,
+    lists,
+    lookups,
+    numbers,
+    python_numbers,
+    python_texts,
+    texts,
+    vectors,
+)
 from penstock.backends.spark.casts import cast, hash_kernel
 from penstock.backends.spark.columns import constant, named
+from penstock.backends.spark.columns import spelled as spelled
 from penstock.dtypes import fate
 from penstock.errors import ExpressionError, UnsupportedType
 from penstock.expr.check import Schema
@@ -29,6 +40,11 @@ TABLE: Mapping[str, Kernel | Unsupported] = {
     **numbers.KERNELS,
     **texts.KERNELS,
     **lists.KERNELS,
+    **vectors.KERNELS,
+    **lookups.KERNELS,
+    **batches.KERNELS,
+    **python_numbers.KERNELS,
+    **python_texts.KERNELS,
     "cast": cast,
     "hash": hash_kernel,
 }
@@ -95,36 +111,74 @@ class SparkProgram:
         self.types = program.types
         self.columns = program.columns
 
-    def __call__(self, df: DataFrame, keep: bool = False) -> DataFrame:
-        """The expressions as columns of a DataFrame, behind its own columns if those are to be kept."""
-        taken = [name for name in df.columns if name.startswith(PREFIX) or (keep and name in self.types)]
+    def __call__(self, df: DataFrame, keep: Sequence[str] | None = ()) -> DataFrame:
+        """The expressions as columns of a DataFrame, behind those of its own that are kept; None for all of them."""
+        kept = df.columns if keep is None else keep
+        taken = [name for name in df.columns if name.startswith(PREFIX)]
+        taken += [name for name in kept if name in self.types]
         if taken:
             raise ExpressionError(f"the DataFrame has a column {taken[0]!r} already. Rename one of them.")
-        own = [named(name) for name in df.columns]
         steps = self._program.steps
         levels = _levels(steps)
         columns: list[SparkColumn] = []
         waiting: dict[int, list[SparkColumn]] = {}
+        joins: dict[int, list[int]] = {}
+        looked = {f"{PREFIX}{place}": step.site for place, step in enumerate(steps) if lookups.by_table(step)}
+        tables = lookups.tables(df, {name: site for name, site in looked.items() if site is not None})
         for place, step in enumerate(steps):
-            column = _column(step, columns)
-            if place in levels:
-                waiting.setdefault(levels[place], []).append(column.alias(f"{PREFIX}{place}"))
-                column = named(f"{PREFIX}{place}")
+            name = f"{PREFIX}{place}"
+            if lookups.by_join(step):
+                assert step.site is not None
+                joins.setdefault(levels[place], []).append(place)
+                column = lookups.finished(step.site, columns[step.args[0]], named(name))
+            else:
+                column = _column(step, columns, tables.get(name))
+                if place in levels:
+                    waiting.setdefault(levels[place], []).append(column.alias(name))
+                    column = named(name)
             columns.append(column)
-        for level in sorted(waiting):
-            df = df.select("*", *waiting[level])
-        found = [columns[place].alias(name) for name, place in self._program.outputs.items()]
-        return df.select(*(own if keep else []), *found)
+        for level in sorted({*waiting, *joins}):
+            for place in joins.get(level, []):
+                df = lookups.join(df, steps[place], columns[steps[place].args[0]], f"{PREFIX}{place}")
+            df = df.select("*", *waiting.get(level, []))
+        found = {name: columns[place] for name, place in self._program.outputs.items()}
+        if sum(map(_code, steps)) > MOST_FUSED and self.columns:
+            lightest = min(found, key=lambda name: _spread(steps, self._program.outputs[name]))
+            found[lightest] = _apart(found[lightest], named(self.columns[0]))
+        return df.select(*map(named, kept), *(column.alias(name) for name, column in found.items()))
 
 
-def _column(step: Step, columns: list[SparkColumn]) -> SparkColumn:
+def _column(step: Step, columns: list[SparkColumn], table: SparkColumn | None) -> SparkColumn:
     if isinstance(step.node, Column):
         return named(step.node.name)
     if isinstance(step.node, Literal):
         return constant(step.node.value, step.type)
     assert step.kernel is not None
+    assert step.site is not None
+    if table is not None:
+        return lookups.in_table(step.site, columns[step.args[0]], table)
     found: SparkColumn = step.kernel(step.site, *(columns[arg] for arg in step.args))
     return found
+
+
+MOST_FUSED = 80
+"""Code from which on a program is kept out of Spark's fused stages. There all of it would be one method, and Java
+interprets methods of more than 8000 bytes for ever; outside, Spark cuts it into methods that are compiled."""
+
+
+def _code(step: Step) -> int:
+    """About how much code a step becomes, in units of some hundred bytes."""
+    return 0 if not isinstance(step.node, Call) else 7 if step.node.op in lookups.LOOKUPS else 1
+
+
+def _apart(value: SparkColumn, some: SparkColumn) -> SparkColumn:
+    """The value, beside a condition that is always true and that Spark cannot fuse: array_sort runs as it is."""
+    return F.when(F.get(F.array_sort(F.array(some.isNull())), F.lit(0)).isNotNull(), value)
+
+
+def _spread(steps: tuple[Step, ...], place: int) -> int:
+    """How many steps a step needs."""
+    return 1 + sum(_spread(steps, arg) for arg in steps[place].args)
 
 
 LIGHT = frozenset(
@@ -144,7 +198,7 @@ def _levels(steps: tuple[Step, ...]) -> dict[int, int]:
             times = 1 + len(dict(step.node.params).get("edges", "12"))
         weight = 1 + times * sum(weights[arg] for arg in step.args)
         level = max((rounds[arg] + (arg in found) for arg in step.args), default=0)
-        if weight > HEAVY:
+        if weight > HEAVY or lookups.by_join(step):
             found[place] = level
             weight = 1
         weights.append(weight)

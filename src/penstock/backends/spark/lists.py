@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from penstock.backends.base import Kernel, Site
 from penstock.backends.spark.casts import converted
-from penstock.backends.spark.columns import NAN, as_type, bind, constant, double, long, spelled
+from penstock.backends.spark.columns import INF, NAN, as_type, bind, constant, double, long, spelled
 from penstock.expr.types import Type
 
 
@@ -49,11 +49,23 @@ def _pad(site: Site, x: Column) -> Column:
     return F.slice(F.concat(typed, F.array_repeat(value, missing)), 1, length)
 
 
+def _norm(numbers: Column, p: float) -> Column:
+    if p == 2:
+        return F.sqrt(_total(numbers, lambda item: item * item))
+    if p == INF:
+        sizes = F.transform(numbers, lambda item: F.when(F.isnan(item), F.lit(0.0)).otherwise(F.abs(item)))
+        return F.aggregate(
+            sizes, F.lit(0.0), lambda most, size: F.when(size <= most, most).when(size > most, size)
+        )
+    if p == 1:
+        return _total(numbers, F.abs)
+    return F.pow(_total(numbers, lambda item: F.pow(F.abs(item), F.lit(float(p)))), F.lit(1.0 / p))
+
+
 def _normalize(site: Site, x: Column) -> Column:
     numbers = as_type(x, site.types[0], site.type)
-    norm = F.sqrt(_total(numbers, lambda item: item * item))
     return bind(
-        norm,
+        _norm(numbers, site.params.get("p", 2)),
         lambda n: F.when(
             n.isNotNull(), F.transform(numbers, lambda item: item / F.when(n == 0.0, 1.0).otherwise(n))
         ),
@@ -62,16 +74,18 @@ def _normalize(site: Site, x: Column) -> Column:
 
 def _one_hot(site: Site, x: Column) -> Column:
     size = site.params["size"]
-    places = F.sequence(long(0), long(size - 1))
     one, zero = F.lit(1.0), F.lit(0.0)
     if site.types[0].kind == "list":
         numbers = x.cast("array<bigint>")
+        places = F.sequence(long(0), long(size - 1))
         inside = F.forall(numbers, lambda item: (item >= long(0)) & (item < long(size)))
         hot = F.transform(places, lambda at: F.when(F.array_contains(numbers, at), one).otherwise(zero))
     else:
         number = x.cast("bigint")
         inside = (number >= long(0)) & (number < long(size))
-        hot = F.transform(places, lambda at: F.when(at == number, one).otherwise(zero))
+        before = number.try_cast("int")
+        behind = F.try_subtract(F.lit(size - 1), before)
+        hot = F.concat(F.array_repeat(zero, before), F.array(one), F.array_repeat(zero, behind))
     return F.when(inside, hot)
 
 
@@ -90,6 +104,8 @@ def _stack(site: Site, *args: Column) -> Column:
 
 
 def _converted_list(x: Column, source: Type, target: Type) -> Column:
+    if source == target:
+        return x  # a lambda that changes nothing is run for every element all the same
     return F.transform(x, lambda item: converted(item, source, target))
 
 

@@ -193,6 +193,7 @@ KERNELS: dict[str, Kernel] = {
     "maximum": _extreme(F.greatest, least=False),
     "clip": _clip,
     "bucketize": _bucketize,
+    "nan_as_null": lambda site, x: F.when(~F.isnan(double(x, site.types[0])), double(x, site.types[0])),
     "eq": _eq,
     "ne": _ne,
     "lt": _below(strict=True),

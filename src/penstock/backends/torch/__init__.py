@@ -1,7 +1,7 @@
 """Expressions on tensors, on the CPU and on GPUs: the same values as `penstock.backends.arrow`, by its own kernels.
 
 A column is a tensor, or a pair of a tensor and a bool tensor of what is valid; a column of lists is a matrix. Texts
-have no tensor form. The kernels lie by family: `numbers`, `hashing`, `lists` (and times), on the tensors of
+have no tensor form. The kernels lie by family: `numbers`, `hashing`, `lists` (and times), `vectors`, on the tensors of
 `values`.
 """
 
@@ -13,21 +13,27 @@ from typing import Any
 import torch
 
 from penstock.backends.base import Kernel, Program, Unsupported, compile, unsupported
-from penstock.backends.torch import lists, numbers
+from penstock.backends.torch import lists, lookups, numbers, python_numbers, vectors
 from penstock.backends.torch.hashing import hash_kernel
 from penstock.backends.torch.values import constant, read, write
 from penstock.errors import ExpressionError, UnsupportedOperation, listed
 from penstock.expr.check import Schema
 from penstock.expr.nodes import Call, Column, Expression, Literal
-from penstock.expr.ops import texts
+from penstock.expr.ops import python_texts, texts
 from penstock.expr.types import Type
 
 NAME = "torch"
 NO_TEXTS = "tensors hold no texts. Turn them into numbers before: in Spark, or with the arrow engine."
 TABLE: Mapping[str, Kernel | Unsupported] = {
-    **{op.name: unsupported(NO_TEXTS) for op in texts.OPS},
+    **{op.name: unsupported(NO_TEXTS) for op in (*texts.OPS, *python_texts.OPS)},
     **numbers.KERNELS,
     **lists.KERNELS,
+    **vectors.KERNELS,
+    **lookups.KERNELS,
+    **python_numbers.KERNELS,
+    "batch": unsupported(
+        "a function of Arrow columns has no tensor form. Run it before: in Spark, or by arrow()."
+    ),
     "hash": hash_kernel,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -15,19 +16,20 @@ from penstock.expr.ops.times import CLOCKED, DATED
 from penstock.expr.zones import CYCLE, REPEATS, offsets_of
 
 
-def _whole(x: Value) -> Tensor | None:
+def without_nulls(x: Value) -> Tensor | None:
     """Which lists have a value and hold no null."""
     return both(x.valid, None if x.items is None else x.items.all(dim=1))
 
 
-def _never(x: Value) -> Tensor:
+def never(x: Value) -> Tensor:
+    """A mask of rows of which none has a value."""
     return torch.zeros(x.values.shape[0], dtype=torch.bool, device=x.values.device)
 
 
 def _element(site: Site, x: Value) -> Value:
     index = site.params["index"]
     if index >= x.values.shape[1]:
-        return Value(x.values.new_zeros(x.values.shape[0]), _never(x))
+        return Value(x.values.new_zeros(x.values.shape[0]), never(x))
     return Value(x.values[:, index], both(x.valid, None if x.items is None else x.items[:, index]))
 
 
@@ -43,16 +45,18 @@ def _divided(values: Tensor, by: float) -> Tensor:
 
 def _mean(site: Site, x: Value) -> Value:
     if x.values.shape[1] == 0:
-        return Value(real(x).sum(dim=1), _never(x))
-    return Value(_divided(real(x).sum(dim=1), x.values.shape[1]), _whole(x))
+        return Value(real(x).sum(dim=1), never(x))
+    return Value(_divided(real(x).sum(dim=1), x.values.shape[1]), without_nulls(x))
 
 
 def _extreme(function: Callable[..., Tensor]) -> Kernel:
     def kernel(site: Site, x: Value) -> Value:
         if x.values.shape[1] == 0:
-            return Value(x.values.new_zeros(x.values.shape[0]), _never(x))
+            return Value(x.values.new_zeros(x.values.shape[0]), never(x))
         found = function(x.values, dim=1)
-        return Value(found + 0 if found.dtype == torch.int64 else found + 0.0, _whole(x))  # no negative zero
+        return Value(
+            found + 0 if found.dtype == torch.int64 else found + 0.0, without_nulls(x)
+        )  # no negative zero
 
     return kernel
 
@@ -69,10 +73,22 @@ def _pad(site: Site, x: Value) -> Value:
     return Value(torch.cat([values[:, :kept], blank], dim=1), x.valid, items)
 
 
+def _norms(values: Tensor, p: float) -> Tensor:
+    if p == 2:
+        return (values * values).sum(dim=1, keepdim=True).sqrt()
+    sizes = values.abs()
+    if p == math.inf:
+        numbers = torch.where(sizes.isnan(), 0.0, sizes)
+        return numbers.amax(dim=1, keepdim=True) if values.shape[1] else numbers.sum(dim=1, keepdim=True)
+    if p == 1:
+        return sizes.sum(dim=1, keepdim=True)
+    return sizes.pow(p).sum(dim=1, keepdim=True).pow(1.0 / p)
+
+
 def _normalize(site: Site, x: Value) -> Value:
     values = real(x)
-    norms = (values * values).sum(dim=1, keepdim=True).sqrt()
-    return Value(values / torch.where(norms == 0, 1.0, norms), _whole(x))
+    norms = _norms(values, site.params.get("p", 2))
+    return Value(values / torch.where(norms == 0, 1.0, norms), without_nulls(x))
 
 
 def _one_hot(site: Site, x: Value) -> Value:
@@ -131,7 +147,7 @@ def _between(site: Site, left: Value, right: Value) -> Value:
 KERNELS: dict[str, Kernel] = {
     "element": _element,
     "list_length": _length,
-    "list_sum": lambda site, x: Value(real(x).sum(dim=1), _whole(x)),
+    "list_sum": lambda site, x: Value(real(x).sum(dim=1), without_nulls(x)),
     "list_mean": _mean,
     "list_max": _extreme(torch.amax),
     "list_min": _extreme(torch.amin),

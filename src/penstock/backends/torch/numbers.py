@@ -82,6 +82,12 @@ def _clip(site: Site, x: Value) -> Value:
     )
 
 
+def _nan_as_null(site: Site, x: Value) -> Value:
+    values = real(x)
+    known = ~values.isnan()
+    return Value(values, known if x.valid is None else known & x.valid)
+
+
 def _bucketize(site: Site, x: Value) -> Value:
     values = real(x).contiguous()
     edges = lookup(tuple(map(float, site.params["edges"])), torch.float64, values.device)
@@ -206,6 +212,7 @@ KERNELS: dict[str, Kernel] = {
     "maximum": _extreme(torch.gt),
     "clip": _clip,
     "bucketize": _bucketize,
+    "nan_as_null": _nan_as_null,
     "eq": _comparison(torch.eq),
     "ne": _comparison(torch.ne),
     "lt": _comparison(torch.lt),

@@ -57,9 +57,17 @@ def held(of: Type) -> torch.dtype:
     return HELD.get(of.kind, torch.int64)
 
 
-@lru_cache(maxsize=256)
-def lookup(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+def lookup(numbers: tuple[Any, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """A small table on a device, sent there once: sending it for every batch would wait for the device."""
+    if (
+        torch.compiler.is_compiling()
+    ):  # what is made while a program is traced holds no numbers: never keep it
+        return torch.tensor(numbers, dtype=dtype, device=device)
+    return _kept(numbers, dtype, device)
+
+
+@lru_cache(maxsize=256)
+def _kept(numbers: tuple[Any, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.tensor(numbers, dtype=dtype, device=device)
 
 

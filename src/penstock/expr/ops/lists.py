@@ -15,6 +15,7 @@ from penstock.expr.ops.base import (
     Param,
     Params,
     Wrong,
+    a_number,
     like_list,
     number_list,
     number_list_gives,
@@ -68,6 +69,10 @@ def _value(value: Any) -> str | None:
     return None if isinstance(value, bool | int | float | str) else "a number, a text or a truth value"
 
 
+def _norm(value: Any) -> str | None:
+    return None if a_number(value) is None and value >= 1 else "a number from 1 on; inf for the greatest"
+
+
 def _scalar(element: Type) -> Any:
     return number_list_gives(lambda seen, params: element)
 
@@ -117,7 +122,8 @@ OPS = (
         ("argument",),
         number_list_gives(like_list(FLOAT64)),
         SUM,
-        "Divided by its Euclidean length; a list of zeros stays.",
+        "Divided by its Euclidean length, or by another norm; a list of zeros stays. The norm of inf passes nan over.",
+        (Param("p", _norm, required=False),),
     ),
     Op(
         "one_hot",

@@ -179,6 +179,7 @@ OPS = (
     _function("round", EXACT, "To the nearest whole number, halves to the even one."),
     _function("floor", EXACT, "The greatest whole number that is not above, as float64."),
     _function("ceil", EXACT, "The least whole number that is not below, as float64."),
+    _function("nan_as_null", EXACT, "Null where it is nan."),
     _function("sqrt", ULP, "The square root; nan below zero."),
     _function("log", ULP, "The natural logarithm; -inf of zero, nan below."),
     _function("log1p", ULP, "log(1 + x), exact near zero; -inf of -1, nan below."),

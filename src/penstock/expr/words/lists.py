@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.errors import ExpressionError
 from penstock.expr.words.base import Words
+from penstock.expr.words.learned import counted
 
 if TYPE_CHECKING:
     from penstock.expr.nodes import Expression
@@ -48,15 +50,35 @@ class Lists(Words):
         """
         return self._call("pad", params={"length": length, "value": value})
 
-    def normalize(self) -> Expression:
-        """Divided by its Euclidean length; a list of zeros stays as it is."""
-        return self._call("normalize")
+    def normalize(self, p: float = 2) -> Expression:
+        """Divided by its Euclidean length; a list of zeros stays as it is.
 
-    def one_hot(self, size: int) -> Expression:
-        """Zeros, and 1 at the place a whole number says; of a list of them, 1 at each. Null where one is outside.
+        With another `p` by that norm: 1 for the sum of absolute values, infinity for the greatest of them (which passes
+        nan over).
 
         >>> from penstock.expr.build import col
-        >>> col("weekday").one_hot(7)
-        col('weekday').one_hot(7)
+        >>> col("v").normalize(), col("v").normalize(1)
+        (col('v').normalize(), col('v').normalize(1))
         """
+        return self._call("normalize", params={} if p == 2 else {"p": p})
+
+    def one_hot(
+        self, size: int | None = None, *, min_count: int = 1, max_size: int | None = None
+    ) -> Expression:
+        """Zeros, and 1 at the place a whole number says; of a list of them, 1 at each. Null where one is outside.
+
+        Without a size the values themselves are learned when a recipe is fitted, also of texts: the most frequent
+        comes first, values seen less than `min_count` times are left out, and so are those beyond `max_size`. Values
+        that are not known, and nulls, have only zeros.
+
+        >>> from penstock.expr.build import col
+        >>> col("weekday").one_hot(7), col("city").one_hot(max_size=100)
+        (col('weekday').one_hot(7), col('city').one_hot(max_size=100))
+        """
+        if size is None:
+            return self._call("one_hot_learned", params=counted(min_count, max_size))
+        if min_count != 1 or max_size is not None:
+            raise ExpressionError(
+                "one_hot(): min_count and max_size are for values that are learned, without a size."
+            )
         return self._call("one_hot", params={"size": size})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ExpressionError
 from penstock.expr.ops.base import a_number
+from penstock.expr.ops.learned import STATISTICS
 from penstock.expr.words.base import Words
 
 if TYPE_CHECKING:
@@ -171,14 +172,28 @@ class Numbers(Words):
         """Whether it is nan; false of null."""
         return self._call("is_nan")
 
+    def nan_as_null(self) -> Expression:
+        """Null where it is nan, as in data that came through pandas; then `fill` fills both.
+
+        >>> from penstock.expr.build import col
+        >>> col("age").nan_as_null().fill("median")
+        col('age').nan_as_null().fill('median')
+        """
+        return self._call("nan_as_null")
+
     def fill(self, value: bool | int | float | str) -> Expression:
         """The value where it is null; in a list, where an element is null. The type stays where it can hold the
         value.
 
+        "mean", "median" and "mode" are learned from the column when a recipe is fitted. (To fill a text with one of
+        these three words, write `coalesce`.)
+
         >>> from penstock.expr.build import col
-        >>> col("age").fill(0)
-        col('age').fill(0)
+        >>> col("age").fill(0), col("age").fill("median")
+        (col('age').fill(0), col('age').fill('median'))
         """
+        if isinstance(value, str) and value in STATISTICS:
+            return self._call("fill_learned", params={"statistic": value})
         return self._call("fill", params={"value": value})
 
     def cast(self, to: str) -> Expression:

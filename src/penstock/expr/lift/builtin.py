@@ -1,0 +1,262 @@
+"""Python's builtin functions on values that differ from row to row.
+
+Each takes the machine and the arguments' values. `penstock.expr.lift.calls` decides which is called.
+"""
+
+from __future__ import annotations
+
+import bisect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from penstock.expr.lift.arithmetic import absolute, operate
+from penstock.expr.lift.comparison import compare, truth
+from penstock.expr.lift.conversion import rounded, to_bool, to_float, to_int, to_text
+from penstock.expr.lift.machine import Machine
+from penstock.expr.lift.texts import length
+from penstock.expr.lift.values import PYTHON_NAMES, Known, Seq, Typed, Value, kind_of
+
+Builtin = Callable[[Machine, Sequence[Value]], Value]
+
+
+def items_of(machine: Machine, value: Value, what: str) -> list[Value]:
+    """The elements of a sequence that is known, or written in the function."""
+    if isinstance(value, Seq):
+        return list(value.items)
+    if isinstance(value, Known):
+        try:
+            found = list(value.value)
+        except TypeError as error:
+            machine.fail("TypeError", str(error))
+        return [wrapped(one) for one in found]
+    machine.refuse(
+        f"{what} goes through a value that differs from row to row",
+        "Go through a constant range, tuple or list; for list columns use Spark's functions.",
+    )
+
+
+def wrapped(value: Any) -> Value:
+    """A constant, with tuples and lists opened, so that their elements can be told apart."""
+    if type(value) in (tuple, list):
+        return Seq(tuple(wrapped(one) for one in value), type(value))
+    return Known(value)
+
+
+def _of_one(handle: Callable[[Machine, Typed], Value], name: str) -> Builtin:
+    def function(machine: Machine, args: Sequence[Value]) -> Value:
+        if len(args) != 1:
+            machine.refuse(f"{name}() with {len(args)} arguments", "Give one.")
+        return machine.over(args, lambda x: handle(machine, x))
+
+    return function
+
+
+def _extreme(op: str, name: str) -> Builtin:
+    """max and min: the first of the best, as Python compares them."""
+
+    def function(machine: Machine, args: Sequence[Value]) -> Value:
+        values = list(args) if len(args) > 1 else items_of(machine, args[0], f"{name}()")
+        if not values:
+            machine.fail("ValueError", f"{name}() arg is an empty sequence")
+        best = values[0]
+        for value in values[1:]:
+            better = compare(machine, op, value, best)
+            best = machine.merge(better, value, best) if better is not machine.trees.false else best
+        return best
+
+    return function
+
+
+def _sum(machine: Machine, args: Sequence[Value]) -> Value:
+    values = items_of(machine, args[0], "sum()")
+    total = args[1] if len(args) > 1 else Known(0)
+    for place, value in enumerate(values):
+        if sys.version_info >= (3, 12) and place and _has_float(machine, value):
+            machine.refuse("sum() of floats, which this Python adds with compensation", "Write a + b + c.")
+        total = machine.over([total, value], lambda a, b: operate(machine, "Add", a, b))
+    return total
+
+
+def _has_float(machine: Machine, value: Value) -> bool:
+    return any(typed.kind == "float" for _, typed in machine.symbol(value).cases)
+
+
+def _any(machine: Machine, args: Sequence[Value]) -> Value:
+    found = machine.trees.false
+    for value in items_of(machine, args[0], "any()"):
+        found = machine.trees.either(found, truth(machine, value))
+    return _decided(machine, found)
+
+
+def _all(machine: Machine, args: Sequence[Value]) -> Value:
+    found = machine.trees.true
+    for value in items_of(machine, args[0], "all()"):
+        found = machine.trees.both(found, truth(machine, value))
+    return _decided(machine, found)
+
+
+def _decided(machine: Machine, condition: Any) -> Value:
+    decided = machine.decide(condition)
+    return machine.one("bool", condition) if decided is None else Known(decided)
+
+
+def _round(machine: Machine, args: Sequence[Value]) -> Value:
+    digits = None
+    if len(args) == 2:
+        if not isinstance(args[1], Known) or not (args[1].value is None or type(args[1].value) is int):
+            machine.refuse("round() to a number of digits that differs from row to row", "Use a constant.")
+        digits = args[1].value
+    return machine.over(args[:1], lambda x: rounded(machine, x, digits))
+
+
+def _isinstance(machine: Machine, args: Sequence[Value]) -> Value:
+    value, wanted = args
+    if isinstance(wanted, Seq):
+        classes = tuple(item.value for item in wanted.items if isinstance(item, Known))
+    elif isinstance(wanted, Known):
+        classes = wanted.value if isinstance(wanted.value, tuple) else (wanted.value,)
+    else:
+        machine.refuse("isinstance() of a class that differs from row to row", "Name the class.")
+    if isinstance(value, Seq):
+        return Known(issubclass(value.kind, classes))
+    if isinstance(value, Known):
+        return Known(isinstance(value.value, classes))
+    found = machine.trees.false
+    for guard, typed in machine.symbol(value).cases:
+        if issubclass(_class_of(machine, typed), classes):
+            found = machine.trees.either(found, guard)
+    return _decided(machine, found)
+
+
+def _class_of(machine: Machine, typed: Typed) -> type:
+    from datetime import date, datetime
+
+    known = {"bool": bool, "int": int, "float": float, "str": str, "none": type(None), "list": list}
+    known |= {"date": date, "datetime": datetime}
+    if typed.kind not in known:
+        machine.refuse(
+            f"isinstance() of a {PYTHON_NAMES.get(typed.kind, typed.kind)}", "Turn it into a float first."
+        )
+    return known[typed.kind]
+
+
+def _len(machine: Machine, args: Sequence[Value]) -> Value:
+    if isinstance(args[0], Seq):
+        return Known(len(args[0].items))
+    return machine.over(args, lambda x: length(machine, x))
+
+
+def _sequence(kind: type) -> Builtin:
+    return lambda machine, args: Seq(
+        tuple(items_of(machine, args[0], f"{kind.__name__}()")) if args else (), kind
+    )
+
+
+def _enumerate(machine: Machine, args: Sequence[Value]) -> Value:
+    start = args[1].value if len(args) > 1 and isinstance(args[1], Known) else 0
+    items = items_of(machine, args[0], "enumerate()")
+    return Seq(tuple(Seq((Known(place), item)) for place, item in enumerate(items, start)), list)
+
+
+def _zip(machine: Machine, args: Sequence[Value]) -> Value:
+    columns = [items_of(machine, arg, "zip()") for arg in args]
+    return Seq(tuple(Seq(row) for row in zip(*columns, strict=False)), list)
+
+
+def _reversed(machine: Machine, args: Sequence[Value]) -> Value:
+    return Seq(tuple(reversed(items_of(machine, args[0], "reversed()"))), list)
+
+
+def _pow(machine: Machine, args: Sequence[Value]) -> Value:
+    if len(args) != 2:
+        machine.refuse("pow() with a modulus", "Write a ** b % c.")
+    return machine.over(args, lambda a, b: operate(machine, "Pow", a, b))
+
+
+def _divmod(machine: Machine, args: Sequence[Value]) -> Value:
+    quotient = machine.over(args, lambda a, b: operate(machine, "FloorDiv", a, b))
+    return Seq((quotient, machine.over(args, lambda a, b: operate(machine, "Mod", a, b))))
+
+
+def _bisect(machine: Machine, args: Sequence[Value], op: str) -> Value:
+    """bisect of a constant, sorted list: how many of its elements are passed."""
+    edges = items_of(machine, args[0], "bisect") if len(args) == 2 else []
+    if (
+        not edges
+        or not all(map(is_plain, edges))
+        or sorted(map(plain, edges)) != [plain(edge) for edge in edges]
+    ):
+        machine.refuse("bisect in a list that is not constant and sorted", "Use a sorted constant list.")
+    total: Value = Known(0)
+    for edge in edges:
+        if op == "left":
+            passed = compare(machine, "lt", edge, args[1])
+        else:
+            passed = machine.trees.negated(compare(machine, "lt", args[1], edge))
+        total = machine.over([total, machine.one("bool", passed)], lambda a, b: operate(machine, "Add", a, b))
+    return total
+
+
+SYMBOLIC: dict[Any, Builtin] = {
+    bisect.bisect_right: lambda machine, args: _bisect(machine, args, "right"),
+    bisect.bisect_left: lambda machine, args: _bisect(machine, args, "left"),
+    abs: _of_one(absolute, "abs"),
+    int: _of_one(to_int, "int"),
+    float: _of_one(to_float, "float"),
+    bool: lambda machine, args: (
+        Known(bool(args[0].items)) if isinstance(args[0], Seq) else _of_one(to_bool, "bool")(machine, args)
+    ),
+    str: _of_one(to_text, "str"),
+    len: _len,
+    max: _extreme("gt", "max"),
+    min: _extreme("lt", "min"),
+    sum: _sum,
+    any: _any,
+    all: _all,
+    round: _round,
+    isinstance: _isinstance,
+    tuple: _sequence(tuple),
+    list: _sequence(list),
+    enumerate: _enumerate,
+    zip: _zip,
+    reversed: _reversed,
+    pow: _pow,
+    divmod: _divmod,
+}
+PURE: frozenset[Any] = frozenset(
+    {*SYMBOLIC, range, sorted, set, frozenset, dict, ord, chr, hex, bin, oct, repr, format}
+)
+"""Builtins that may be called as they are while lifting, with constants."""
+
+
+def plain(value: Value) -> Any:
+    """The Python value of something known throughout; raises LookupError where it is not."""
+    if isinstance(value, Known):
+        return value.value
+    if isinstance(value, Seq):
+        return value.kind(plain(item) for item in value.items)
+    raise LookupError
+
+
+def is_plain(value: Value) -> bool:
+    """Whether all of it is known."""
+    if isinstance(value, Seq):
+        return all(is_plain(item) for item in value.items)
+    return isinstance(value, Known)
+
+
+def is_scalar(value: Value) -> bool:
+    """Whether it is a constant that a column could hold."""
+    return isinstance(value, Known) and kind_of(value.value) is not None
+
+
+def native(machine: Machine, function: Any, args: Sequence[Value], words: dict[str, Value]) -> Value:
+    """A pure function of constants, called here and now; what it raises is what every row raises."""
+    try:
+        found = function(*map(plain, args), **{word: plain(value) for word, value in words.items()})
+    except Exception as error:
+        machine.fail(type(error).__name__, str(error))
+    if isinstance(found, Iterator):  # of zip and its kin
+        return wrapped(list(found))
+    return wrapped(found)

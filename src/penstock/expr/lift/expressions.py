@@ -1,0 +1,415 @@
+"""Python's expressions, read from the syntax tree: each becomes a value (`penstock.expr.lift.values`).
+
+`Reader` reads one function with its variables. What runs only in some rows, such as the second half of `a and b`, is
+read in a branch, so that its errors count there alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from collections.abc import Callable
+from typing import Any
+
+from penstock.expr.lift.arithmetic import UNARY, operate
+from penstock.expr.lift.builtin import is_plain, items_of, native, plain, wrapped
+from penstock.expr.lift.calls import attribute, bound, call, index_of, looked_up
+from penstock.expr.lift.comparison import OPS, compare, contained, identical, truth
+from penstock.expr.lift.formatting import concatenated, shown
+from penstock.expr.lift.machine import Dead, Machine
+from penstock.expr.lift.texts import element, sliced
+from penstock.expr.lift.values import Known, Seq, Symbol, Typed, Uncertain, Value
+from penstock.expr.nodes import Expression
+
+MOST_CALLS = 16
+"""Functions called in each other."""
+
+Variables = dict[str, Value]
+Inline = Callable[["Reader", types.FunctionType, Variables], Value]
+
+
+class Reader:
+    """Reads the expressions of one function."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        function: types.FunctionType,
+        variables: Variables,
+        inline: Inline,
+        depth: int = 0,
+    ) -> None:
+        self.machine, self.function, self.variables = machine, function, variables
+        self.depth = depth
+        self._inline = inline
+        names = function.__code__.co_freevars
+        self._cells = dict(zip(names, function.__closure__ or (), strict=True))
+
+    def value(self, node: ast.expr) -> Value:
+        """The value of an expression."""
+        read = getattr(self, f"_{type(node).__name__}", None)
+        self.machine.place.node = node
+        if read is None:
+            self.machine.refuse(
+                f"{_named(node)} is not offered", "Write it with what expressions have, or leave it."
+            )
+        found: Value = read(node)
+        self.machine.place.node = node
+        return found
+
+    def condition(self, node: ast.expr) -> Expression:
+        """Whether an expression is true, for `if` and the like."""
+        if isinstance(node, ast.BoolOp):
+            found = self.condition(node.values[0])
+            for part in node.values[1:]:
+                found = self._and_then(found, part, isinstance(node.op, ast.And))
+            return found
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return self.machine.trees.negated(self.condition(node.operand))
+        return truth(self.machine, self.value(node))
+
+    def _and_then(self, before: Expression, node: ast.expr, conjunction: bool) -> Expression:
+        trees = self.machine.trees
+        wanted = before if conjunction else trees.negated(before)
+        if self.machine.decide(wanted) is False:
+            return before
+        after = self.machine.branch(wanted, lambda: self.condition(node))
+        if after is None:  # it raises wherever it is asked
+            return trees.false if conjunction else trees.true
+        return (trees.both if conjunction else trees.either)(before, after)
+
+    def inline(self, function: types.FunctionType, args: list[Value], words: dict[str, Value]) -> Value:
+        """A call of another of the user's functions."""
+        if self.depth >= MOST_CALLS:
+            self.machine.refuse(f"{function.__name__}() calls itself, or calls go too deep", "Unroll it.")
+        return self._inline(self, function, bound(self.machine, function, args, words))
+
+    # Names and constants.
+
+    def _Constant(self, node: ast.Constant) -> Value:
+        if isinstance(node.value, complex | bytes) or node.value is ...:
+            self.machine.refuse(f"the constant {node.value!r}", "Use numbers and texts.")
+        return Known(node.value)
+
+    def _Name(self, node: ast.Name) -> Value:
+        if node.id in self.variables:
+            return self._present(node.id, self.variables[node.id])
+        code = self.function.__code__
+        if node.id in code.co_varnames or node.id in code.co_cellvars:
+            self.machine.fail(
+                "UnboundLocalError",
+                f"cannot access local variable '{node.id}' where it is not associated with a value",
+            )
+        return self._outside(node.id)
+
+    def _outside(self, name: str) -> Value:
+        if name in self._cells:
+            try:
+                return wrapped(self._cells[name].cell_contents)
+            except ValueError:
+                self.machine.refuse(f"{name!r} has no value yet", "Define it before the function is lifted.")
+        if name in self.function.__globals__:
+            return wrapped(self.function.__globals__[name])
+        if hasattr(builtins, name):
+            return Known(getattr(builtins, name))
+        self.machine.fail("NameError", f"name '{name}' is not defined")
+
+    def _present(self, name: str, value: Value) -> Value:
+        """A variable, with a fault in rows where it was never assigned."""
+        if isinstance(value, Known) and isinstance(value.value, Uncertain):
+            self.machine.refuse(
+                f"{name!r} is read after a try that may have assigned it", "Assign it before the try."
+            )
+        if not isinstance(value, Symbol):
+            return value
+        for guard, typed in value.cases:
+            if typed.kind == "missing":
+                self.machine.fault(
+                    guard,
+                    "UnboundLocalError",
+                    f"cannot access local variable '{name}' where it is not associated with a value",
+                )
+        there = tuple(case for case in value.cases if case[1].kind != "missing")
+        if len(there) < len(value.cases) and len(there) == 1:
+            return Symbol(((self.machine.trees.true, there[0][1]),))
+        return Symbol(there)
+
+    def _Tuple(self, node: ast.Tuple) -> Value:
+        return Seq(tuple(self.value(item) for item in node.elts), tuple)
+
+    def _List(self, node: ast.List) -> Value:
+        return Seq(tuple(self.value(item) for item in node.elts), list)
+
+    def _Set(self, node: ast.Set) -> Value:
+        items = [self.value(item) for item in node.elts]
+        if not all(map(is_plain, items)):
+            self.machine.refuse("a set of values that differ from row to row", "Use a tuple.")
+        return native(self.machine, lambda *members: set(members), items, {})
+
+    def _Dict(self, node: ast.Dict) -> Value:
+        keys = [self.value(key) if key is not None else None for key in node.keys]
+        values = [self.value(value) for value in node.values]
+        if any(key is None or not is_plain(key) for key in keys) or not all(map(is_plain, values)):
+            self.machine.refuse("a dict of values that differ from row to row", "Use if and elif.")
+        return Known(
+            {plain(key): plain(value) for key, value in zip(keys, values, strict=True) if key is not None}
+        )
+
+    def _Attribute(self, node: ast.Attribute) -> Value:
+        return attribute(self.machine, self.value(node.value), node.attr)
+
+    def _Call(self, node: ast.Call) -> Value:
+        return call(self, node)
+
+    # Operators.
+
+    def _BinOp(self, node: ast.BinOp) -> Value:
+        left, right = self.value(node.left), self.value(node.right)
+        self.machine.place.node = node
+        name = type(node.op).__name__
+        if is_plain(left) and is_plain(right):
+            return native(self.machine, NATIVE[name], [left, right], {})
+        if isinstance(left, Seq) and isinstance(right, Seq) and name == "Add" and left.kind is right.kind:
+            return Seq((*left.items, *right.items), left.kind)
+        if name not in NATIVE:
+            self.machine.refuse(f"the operator {name}", "Use arithmetic.")
+        return self.machine.over([left, right], lambda a, b: operate(self.machine, name, a, b))
+
+    def _UnaryOp(self, node: ast.UnaryOp) -> Value:
+        if isinstance(node.op, ast.Not):
+            return self._truth(self.machine.trees.negated(self.condition(node.operand)))
+        operand, name = self.value(node.operand), type(node.op).__name__
+        if isinstance(operand, Known):
+            return native(self.machine, NATIVE[name], [operand], {})
+        return self.machine.over([operand], lambda x: UNARY[name](self.machine, x))
+
+    def _truth(self, condition: Expression) -> Value:
+        decided = self.machine.decide(condition)
+        return self.machine.one("bool", condition) if decided is None else Known(decided)
+
+    def _BoolOp(self, node: ast.BoolOp) -> Value:
+        """`and` and `or` give one of their operands, not a truth."""
+        found = self.value(node.values[0])
+        for part in node.values[1:]:
+            asked = truth(self.machine, found)
+            goes_on = asked if isinstance(node.op, ast.And) else self.machine.trees.negated(asked)
+            decided = self.machine.decide(goes_on)
+            if decided is False:
+                return found
+            after = self.machine.branch(goes_on, lambda part=part: self.value(part))  # type: ignore[misc]
+            before = found
+            stays = self.machine.aside(
+                self.machine.trees.negated(goes_on),
+                lambda before=before: self._narrowed(before),  # type: ignore[misc]
+            )[0]
+            if after is None and decided:
+                raise Dead
+            found = self.machine.merge(goes_on, after, None if decided else stays)
+        return found
+
+    def _narrowed(self, value: Value) -> Value:
+        return self.machine.symbol(value) if isinstance(value, Symbol) else value
+
+    def _Compare(self, node: ast.Compare) -> Value:
+        left = self.value(node.left)
+        return self._truth(self._compared(left, list(node.ops), list(node.comparators)))
+
+    def _compared(self, left: Value, ops: list[ast.cmpop], rest: list[ast.expr]) -> Expression:
+        right = self.value(rest[0])
+        first = self._comparison(ops[0], left, right)
+        if len(ops) == 1 or self.machine.decide(first) is False:
+            return first
+        others = self.machine.branch(first, lambda: self._compared(right, ops[1:], rest[1:]))
+        return self.machine.trees.false if others is None else self.machine.trees.both(first, others)
+
+    def _comparison(self, op: ast.cmpop, left: Value, right: Value) -> Expression:
+        name = type(op).__name__
+        if name in OPS:
+            return compare(self.machine, OPS[name], left, right)
+        if name in ("In", "NotIn"):
+            found = contained(self.machine, left, right)
+            return found if name == "In" else self.machine.trees.negated(found)
+        found = identical(self.machine, left, right)
+        return found if name == "Is" else self.machine.trees.negated(found)
+
+    def _IfExp(self, node: ast.IfExp) -> Value:
+        condition = self.condition(node.test)
+        decided = self.machine.decide(condition)
+        if decided is not None:
+            return self.value(node.body if decided else node.orelse)
+        yes, no = self.machine.branches(
+            condition,
+            lambda: self._narrowed(self.value(node.body)),
+            lambda: self._narrowed(self.value(node.orelse)),
+        )
+        return self.machine.merge(condition, yes, no)
+
+    def _NamedExpr(self, node: ast.NamedExpr) -> Value:
+        self.machine.refuse("an assignment inside an expression", "Assign it in a line before.")
+
+    # Subscripts, texts, comprehensions.
+
+    def _Subscript(self, node: ast.Subscript) -> Value:
+        container = self.value(node.value)
+        if isinstance(node.slice, ast.Slice):
+            return self._slice(container, node.slice)
+        key = self.value(node.slice)
+        self.machine.place.node = node
+        if isinstance(container, Known) and type(container.value) is dict:
+            return looked_up(self.machine, container.value, key)
+        if isinstance(container, Seq):
+            return self._item(container, key)
+        if is_plain(container) and is_plain(key):
+            return native(self.machine, lambda c, k: c[k], [container, key], {})
+        return self.machine.over([container, key], lambda x, index: element(self.machine, x, index))
+
+    def _item(self, container: Seq, key: Value) -> Value:
+        def of_case(index: Typed) -> Value:
+            if index.kind not in ("int", "bool"):
+                self.machine.fail("TypeError", "indices must be integers or slices")
+            place = index_of(self.machine, index)
+            if place is not None:
+                if not -len(container.items) <= place < len(container.items):
+                    self.machine.fail("IndexError", f"{container.kind.__name__} index out of range")
+                return container.items[place]
+            table = dict(zip(range(len(container.items)), container.items, strict=True))
+            symbol = Symbol(((self.machine.trees.true, index),))
+            found: Value | None = None
+            anywhere = self.machine.trees.false
+            for number, item in table.items():
+                for same in (number, number - len(table)):
+                    here = compare(self.machine, "eq", symbol, Known(same))
+                    found = item if found is None else self.machine.merge(here, item, found)
+                    anywhere = self.machine.trees.either(anywhere, here)
+            self.machine.fault(
+                self.machine.trees.negated(anywhere),
+                "IndexError",
+                f"{container.kind.__name__} index out of range",
+            )
+            assert found is not None
+            return found
+
+        return self.machine.over([key], of_case)
+
+    def _slice(self, container: Value, node: ast.Slice) -> Value:
+        bounds = [
+            Known(None) if part is None else self.value(part) for part in (node.lower, node.upper, node.step)
+        ]
+        if is_plain(bounds[2]) and isinstance(container, Seq) and all(map(is_plain, bounds)):
+            return Seq(container.items[slice(*map(plain, bounds))], container.kind)
+        if is_plain(container) and all(map(is_plain, bounds)):
+            return native(self.machine, lambda c, *b: c[slice(*b)], [container, *bounds], {})
+        if not isinstance(bounds[2], Known):
+            self.machine.refuse("a slice in steps that differ from row to row", "Use a constant step.")
+        step = bounds[2].value
+        return self.machine.over(
+            [container, *bounds[:2]], lambda x, start, stop: sliced(self.machine, x, start, stop, step)
+        )
+
+    def _JoinedStr(self, node: ast.JoinedStr) -> Value:
+        return concatenated(self.machine, [self._formatted(part) for part in node.values])
+
+    def _formatted(self, node: ast.expr) -> Value:
+        if not isinstance(node, ast.FormattedValue):
+            return self.value(node)
+        value = self.value(node.value)
+        if node.conversion not in (-1, ord("s")):
+            self.machine.refuse("a conversion in an f-string", "Write {x}.")
+        if node.format_spec is None:
+            return shown(self.machine, value, "")
+        spec = self.value(node.format_spec)
+        if not isinstance(spec, Known):
+            self.machine.refuse("a format that differs from row to row", "Use a constant format.")
+        return shown(self.machine, value, spec.value)
+
+    def _GeneratorExp(self, node: ast.GeneratorExp | ast.ListComp) -> Value:
+        if len(node.generators) != 1 or node.generators[0].is_async:
+            self.machine.refuse("a comprehension with several loops", "Write it as for loops.")
+        loop = node.generators[0]
+        outer, found = self.variables, list[Value]()
+        try:
+            for item in items_of(self.machine, self.value(loop.iter), "a comprehension"):
+                self.variables = dict(outer)
+                assign(self, loop.target, item)
+                kept = True
+                for test in loop.ifs:
+                    decided = self.machine.decide(self.condition(test))
+                    if decided is None:
+                        self.machine.refuse(
+                            "a comprehension whose length differs from row to row", "Use a sum."
+                        )
+                    kept = kept and decided
+                if kept:
+                    found.append(self.value(node.elt))
+        finally:
+            self.variables = outer
+        return Seq(tuple(found), list)
+
+    _ListComp = _GeneratorExp
+
+
+def assign(reader: Reader, target: ast.expr, value: Value) -> None:
+    """`target = value`."""
+    reader.machine.place.node = target
+    if isinstance(target, ast.Name):
+        reader.variables = {**reader.variables, target.id: value}
+    elif isinstance(target, ast.Tuple | ast.List):
+        if isinstance(value, Symbol):
+            reader.machine.refuse(
+                "a value that differs from row to row is unpacked", "Take its elements one by one."
+            )
+        items = items_of(reader.machine, value, "unpacking")
+        if any(isinstance(one, ast.Starred) for one in target.elts):
+            reader.machine.refuse("unpacking with *", "Name every element.")
+        if len(items) != len(target.elts):
+            many = (
+                "too many values to unpack"
+                if len(items) > len(target.elts)
+                else "not enough values to unpack"
+            )
+            reader.machine.fail("ValueError", many)
+        for one, item in zip(target.elts, items, strict=True):
+            assign(reader, one, item)
+    else:
+        reader.machine.refuse("an attribute or an element is assigned", "Use plain variables.")
+
+
+def _named(node: ast.AST) -> str:
+    names = {
+        "Lambda": "a lambda inside the function",
+        "Await": "await",
+        "Yield": "yield",
+        "YieldFrom": "yield",
+    }
+    names |= {
+        "DictComp": "a dict comprehension",
+        "SetComp": "a set comprehension",
+        "Starred": "a starred value",
+    }
+    return names.get(type(node).__name__, f"a {type(node).__name__} expression")
+
+
+def _operators() -> dict[str, Any]:
+    import operator
+
+    return {
+        "Add": operator.add,
+        "Sub": operator.sub,
+        "Mult": operator.mul,
+        "Div": operator.truediv,
+        "FloorDiv": operator.floordiv,
+        "Mod": operator.mod,
+        "Pow": operator.pow,
+        "BitAnd": operator.and_,
+        "BitOr": operator.or_,
+        "BitXor": operator.xor,
+        "LShift": operator.lshift,
+        "RShift": operator.rshift,
+        "USub": operator.neg,
+        "UAdd": operator.pos,
+        "Invert": operator.invert,
+    }
+
+
+NATIVE = _operators()

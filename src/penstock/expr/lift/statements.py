@@ -1,0 +1,389 @@
+"""Python's statements: a block leaves by its end, by `return`, or by a loop's `break` or `continue`.
+
+Some rows leave by one, some by another. Each way out is an `Exit`: the condition under which rows take it, and the
+variables they take along. Blocks one after the other, and the two sides of an `if`, are joined way by way, so nothing
+is read twice.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from penstock.expr.lift.arithmetic import operate
+from penstock.expr.lift.builtin import is_plain, items_of, native
+from penstock.expr.lift.conversion import to_text
+from penstock.expr.lift.expressions import NATIVE, Reader, Variables, assign
+from penstock.expr.lift.machine import Dead, Machine, Place
+from penstock.expr.lift.source import function_tree
+from penstock.expr.lift.values import Known, Seq, Symbol, Typed, Uncertain, Value
+from penstock.expr.nodes import Expression
+
+MOST_ITERATIONS = 1000
+RESULT = "return value"
+END, RETURN, BREAK, CONTINUE = "end", "return", "break", "continue"
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A way out of a block: which rows take it, and their variables."""
+
+    condition: Expression
+    variables: Variables
+
+
+Exits = dict[str, Exit]
+
+
+def result_of(machine: Machine, function: types.FunctionType, variables: Variables, depth: int = 0) -> Value:
+    """What a function returns, given its parameters; raises Dead where it raises in every row."""
+    tree = function_tree(function)
+    outer = machine.place
+    machine.place = Place(function.__name__, tree)
+    reader = Reader(machine, function, variables, _inlined, depth)
+    try:
+        if isinstance(tree, ast.Lambda):
+            return reader.value(tree.body)
+        exits = Statements(reader).block(tree.body)
+    finally:
+        if depth:
+            machine.place = outer
+    if RETURN not in exits:
+        return Known(None)
+    value = exits[RETURN].variables[RESULT]
+    return machine.merge(exits[END].condition, Known(None), value) if END in exits else value
+
+
+def _inlined(reader: Reader, function: types.FunctionType, given: Variables) -> Value:
+    return result_of(reader.machine, function, given, reader.depth + 1)
+
+
+class Statements:
+    """Reads the statements of one function."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader, self.machine = reader, reader.machine
+
+    def block(self, statements: list[ast.stmt]) -> Exits:
+        """A block, with the reader's variables as they are; all its ways out."""
+        trees = self.machine.trees
+        for place, statement in enumerate(statements):
+            self.machine.place.node = statement
+            exits = self._statement(statement)
+            if END not in exits:
+                return exits
+            self.reader.variables = exits[END].variables
+            if len(exits) == 1:
+                continue
+            passed = exits.pop(END)
+            rest = self.machine.branch(passed.condition, partial(self.block, statements[place + 1 :]))
+            for way, later in (rest or {}).items():
+                if way in exits:
+                    condition = trees.choose(passed.condition, later.condition, exits[way].condition)
+                    variables = self._merged(passed.condition, later.variables, exits[way].variables)
+                    exits[way] = Exit(condition, variables)
+                else:
+                    exits[way] = Exit(trees.both(passed.condition, later.condition), later.variables)
+            return exits
+        return self._end()
+
+    def _end(self) -> Exits:
+        return {END: Exit(self.machine.trees.true, self.reader.variables)}
+
+    def _statement(self, node: ast.stmt) -> Exits:
+        read: Callable[[ast.stmt], Exits] | None = getattr(self, f"_{type(node).__name__}", None)
+        if read is None:
+            reason, advice = REFUSED.get(type(node).__name__, (f"{type(node).__name__} is not offered", ""))
+            self.machine.refuse(reason, advice)
+        return read(node)
+
+    def _merged(self, condition: Expression, yes: Variables, no: Variables) -> Variables:
+        return {
+            name: _Missing.merged(self.machine, condition, yes.get(name), no.get(name))
+            for name in dict.fromkeys((*yes, *no))
+        }
+
+    def _Pass(self, node: ast.Pass) -> Exits:
+        return self._end()
+
+    def _Expr(self, node: ast.Expr) -> Exits:
+        if isinstance(node.value, ast.Constant) or self._appended(node.value):
+            return self._end()
+        self.reader.value(node.value)
+        return self._end()
+
+    def _appended(self, node: ast.expr) -> bool:
+        """`name.append(value)` of a list that was begun in the function, and has no other name."""
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[item], keywords=[]
+            ):
+                before = self.reader.variables.get(name)
+            case _:
+                return False
+        code = self.reader.function.__code__
+        names = [one for one in self.reader.variables.values() if one is before]
+        if not isinstance(before, Seq) or before.kind is not list or len(names) > 1:
+            return False
+        if name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            return False
+        value = Seq((*before.items, self.reader.value(item)), list)
+        self.reader.variables = {**self.reader.variables, name: value}
+        return True
+
+    def _Assign(self, node: ast.Assign) -> Exits:
+        value = self.reader.value(node.value)
+        for target in node.targets:
+            assign(self.reader, target, value)
+        return self._end()
+
+    def _AnnAssign(self, node: ast.AnnAssign) -> Exits:
+        if node.value is not None:
+            assign(self.reader, node.target, self.reader.value(node.value))
+        return self._end()
+
+    def _AugAssign(self, node: ast.AugAssign) -> Exits:
+        if not isinstance(node.target, ast.Name):
+            self.machine.refuse("an attribute or an element is assigned", "Use plain variables.")
+        before = self.reader.value(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
+        added, name = self.reader.value(node.value), type(node.op).__name__
+        self.machine.place.node = node
+        if is_plain(before) and is_plain(added):
+            value = native(self.machine, NATIVE[name], [before, added], {})
+        elif isinstance(before, Seq) and isinstance(added, Seq) and name == "Add":
+            value = Seq((*before.items, *added.items), before.kind)
+        else:
+            value = self.machine.over([before, added], lambda a, b: operate(self.machine, name, a, b))
+        assign(self.reader, node.target, value)
+        return self._end()
+
+    def _Return(self, node: ast.Return) -> Exits:
+        value = Known(None) if node.value is None else self.reader.value(node.value)
+        return {RETURN: Exit(self.machine.trees.true, {RESULT: value})}
+
+    def _Break(self, node: ast.Break) -> Exits:
+        return {BREAK: Exit(self.machine.trees.true, self.reader.variables)}
+
+    def _Continue(self, node: ast.Continue) -> Exits:
+        return {CONTINUE: Exit(self.machine.trees.true, self.reader.variables)}
+
+    def _If(self, node: ast.If) -> Exits:
+        condition = self.reader.condition(node.test)
+        decided = self.machine.decide(condition)
+        if decided is not None:
+            return self.block(node.body if decided else node.orelse)
+        before = self.reader.variables
+
+        def side(statements: list[ast.stmt]) -> Exits:
+            self.reader.variables = before
+            return self.block(statements)
+
+        yes, no = self.machine.branches(condition, lambda: side(node.body), lambda: side(node.orelse))
+        self.reader.variables = before
+        return self._sides(condition, yes, no)
+
+    def _sides(self, condition: Expression, yes: Exits | None, no: Exits | None) -> Exits:
+        trees, found = self.machine.trees, Exits()
+        if yes is None or no is None:  # the other rows raised
+            return yes or no or {}
+        for way in dict.fromkeys((*yes, *no)):
+            a, b = yes.get(way), no.get(way)
+            taken = trees.choose(
+                condition, a.condition if a else trees.false, b.condition if b else trees.false
+            )
+            if a is not None and b is not None:
+                found[way] = Exit(taken, self._merged(condition, a.variables, b.variables))
+            else:
+                one = a or b
+                assert one is not None
+                found[way] = Exit(taken, one.variables)
+        return found
+
+    def _For(self, node: ast.For) -> Exits:
+        if node.orelse:
+            self.machine.refuse("a for loop with else", "Use a variable that says whether it was found.")
+        items = items_of(self.machine, self.reader.value(node.iter), "a for loop")
+        trees = self.machine.trees
+        alive: Expression = trees.true
+        left: list[tuple[str, Exit]] = []
+        for item in items:
+            self.machine.iterations += 1
+            if self.machine.iterations > MOST_ITERATIONS:
+                self.machine.place.node = node
+                self.machine.refuse(
+                    f"loops of more than {MOST_ITERATIONS} rounds", "Use a formula, or fewer rounds."
+                )
+            exits = self.machine.branch(alive, lambda item=item: self._round(node, item))  # type: ignore[misc]
+            if exits is None:
+                alive = trees.false
+                break
+            for way in (RETURN, BREAK):
+                if way in exits:
+                    one = exits[way]
+                    left.append((way, Exit(trees.both(alive, one.condition), one.variables)))
+            on = [exits[way] for way in (END, CONTINUE) if way in exits]
+            if not on:
+                alive = trees.false
+                break
+            goes = on[0].condition if len(on) == 1 else trees.either(on[0].condition, on[1].condition)
+            self.reader.variables = on[0].variables
+            if len(on) == 2:
+                self.reader.variables = self._merged(on[0].condition, on[0].variables, on[1].variables)
+            alive = trees.both(alive, goes)
+        return self._after(alive, left)
+
+    def _round(self, node: ast.For, item: Value) -> Exits:
+        assign(self.reader, node.target, item)
+        return self.block(node.body)
+
+    def _after(self, alive: Expression, left: list[tuple[str, Exit]]) -> Exits:
+        """The ways out of a loop: rows that broke out of it go on where those do that came to its end."""
+        found = Exits() if alive is self.machine.trees.false else {END: Exit(alive, self.reader.variables)}
+        for way, one in reversed(left):
+            goes = END if way == BREAK else way
+            if goes in found:
+                condition = self.machine.trees.either(one.condition, found[goes].condition)
+                found[goes] = Exit(
+                    condition, self._merged(one.condition, one.variables, found[goes].variables)
+                )
+            else:
+                found[goes] = one
+        if not found:
+            raise Dead
+        return found
+
+    def _Raise(self, node: ast.Raise) -> Exits:
+        if node.exc is None:
+            self.machine.refuse("raise without an error", "Name the error.")
+        args = node.exc.args if isinstance(node.exc, ast.Call) else []
+        found = self.reader.value(node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
+        self.machine.place.node = node
+        if (
+            not isinstance(found, Known)
+            or not isinstance(found.value, type)
+            or not issubclass(found.value, Exception)
+        ):
+            self.machine.refuse(
+                "something else than an error's class is raised", "Raise ValueError, or a class of yours."
+            )
+        message: str | Expression = ""
+        if args:
+            value = self.reader.value(args[0])
+            if isinstance(value, Known):
+                message = str(value.value)
+            else:
+                text = self.machine.over([value], lambda x: to_text(self.machine, x))
+                assert isinstance(text, Symbol)
+                message = text.cases[0][1].held
+        self.machine.classes[found.value.__name__] = found.value
+        self.machine.fail(found.value.__name__, message)
+
+    def _Try(self, node: ast.Try) -> Exits:
+        """The block, and where it raised something a handler takes, that handler's block."""
+        machine, trees, before = self.machine, self.machine.trees, self.reader.variables
+        handlers = [(self._caught(handler), handler.body) for handler in node.handlers]
+        if node.finalbody or node.orelse:
+            machine.refuse("try with else or finally", "Move what is there behind the try.")
+        exits, fault = machine.aside(trees.true, lambda: self.block(node.body))
+        number = trees.make("coalesce", fault, machine.whole(-1))  # a condition must not be null
+        taken: Expression = trees.false
+        sides: list[tuple[Expression, Exits | None]] = []
+        for classes, body in handlers:
+            here: Expression = trees.false
+            for place, text in enumerate(machine.faults):
+                if fault is not trees.no_fault and issubclass(machine.class_of(text), classes):
+                    here = trees.either(here, trees.make("eq", number, machine.whole(place)))
+            here = trees.both(trees.negated(taken), here)
+            if here is trees.false:
+                continue
+            self.reader.variables = _after_trying(node.body, before)
+            sides.append((here, machine.branch(here, partial(self.block, body))))
+            taken = trees.either(taken, here)
+        if fault is not trees.no_fault:
+            machine.pending.append(trees.choose(taken, trees.no_fault, fault))
+        for here, handled in reversed(sides):
+            exits = self._sides(here, handled, exits)
+        if not exits:
+            raise Dead
+        self.reader.variables = before
+        return exits
+
+    def _caught(self, handler: ast.ExceptHandler) -> tuple[type, ...]:
+        self.machine.place.node = handler
+        if handler.type is None:
+            return (Exception,)
+        if handler.name and any(
+            isinstance(one, ast.Name) and one.id == handler.name
+            for part in handler.body
+            for one in ast.walk(part)
+        ):
+            self.machine.refuse("a caught error is looked at", "Do without its text.")
+        named = self.reader.value(handler.type)
+        found = named.items if isinstance(named, Seq) else (named,)
+        classes = tuple(one.value for one in found if isinstance(one, Known) and isinstance(one.value, type))
+        if len(classes) != len(found):
+            self.machine.refuse("something else than classes of errors is caught", "Name the classes.")
+        return classes
+
+    def _Assert(self, node: ast.Assert) -> Exits:
+        condition = self.reader.condition(node.test)
+        message = ""
+        if isinstance(node.msg, ast.Constant):
+            message = str(node.msg.value)
+        elif node.msg is not None:
+            self.machine.refuse("an assert with a message that is computed", "Use a constant message.")
+        self.machine.fault(self.machine.trees.negated(condition), "AssertionError", message)
+        return self._end()
+
+
+class _Missing:
+    """A variable that some rows never assigned."""
+
+    @staticmethod
+    def merged(machine: Machine, condition: Expression, yes: Value | None, no: Value | None) -> Value:
+        """A variable of two paths; it may exist on one of them only."""
+        if yes is not None and no is not None:
+            return machine.merge(condition, yes, no)
+        there = yes if yes is not None else no
+        assert there is not None
+        if isinstance(there, Seq) or (isinstance(there, Known) and not _holds(there)):
+            return there  # read only where it exists, or refused by what it is used for
+        nowhere = Symbol(((machine.trees.true, Typed("missing")),))
+        return machine.merge(
+            condition, there if yes is not None else nowhere, there if no is not None else nowhere
+        )
+
+
+def _holds(value: Known) -> bool:
+    from penstock.expr.lift.values import kind_of
+
+    return kind_of(value.value) is not None
+
+
+def _after_trying(body: list[ast.stmt], before: Variables) -> Variables:
+    """The variables where a block raised: of what it assigns before its last statement nobody knows how far it came."""
+    names = {
+        one.id
+        for statement in (body[:-1] if not isinstance(body[-1], ast.If | ast.For | ast.Try) else body)
+        for one in ast.walk(statement)
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+    }
+    return {**before, **{name: Known(Uncertain(name)) for name in names}}
+
+
+REFUSED = {
+    "While": ("while loops have no expression", "Write for i in range(n) with a constant n, and break."),
+    "With": ("with has no expression", "Compute without it."),
+    "FunctionDef": ("a function is defined inside", "Define it outside."),
+    "ClassDef": ("a class is defined inside", "Define it outside."),
+    "Import": ("an import inside the function", "Import at the top of the file."),
+    "ImportFrom": ("an import inside the function", "Import at the top of the file."),
+    "Global": ("a global variable is assigned", "Return the value instead."),
+    "Nonlocal": ("a variable of an outer function is assigned", "Return the value instead."),
+    "Delete": ("del has no expression", "Leave it out."),
+    "Match": ("match has no expression", "Use if and elif."),
+    "AsyncFor": ("async has no expression", "Compute without it."),
+}
