@@ -48,7 +48,7 @@ def run(environment, *arguments: str) -> str:
     [
         ("master", "local[2]"),
         ("master", "local-cluster[2,1,1024]"),
-        ("master", "local-cluster[2,1,1024]", "blobs"),
+        pytest.param(("master", "local-cluster[2,1,1024]", "blobs"), marks=pytest.mark.long),
         ("remote", "local[2]"),
         ("remote", "local[2]", "blobs"),
     ],
@@ -58,7 +58,7 @@ def test_the_same_everywhere(environment, arguments):
     assert "all well" in run(environment, str(HERE / "everywhere.py"), *arguments)
 
 
-@pytest.mark.parametrize("kind", ["classic", "connect"])
+@pytest.mark.parametrize("kind", ["classic", pytest.param("connect", marks=pytest.mark.long)])
 def test_ctrl_c_cancels_the_job_and_leaves_nothing(environment, kind):
     process = subprocess.Popen(
         [sys.executable, str(HERE / "interrupted.py"), kind],

@@ -147,6 +147,7 @@ def check_refusals(refused: dict, setting: str | None) -> None:
     assert setting is None, "a setting was left behind"
 
 
+@pytest.mark.long
 def test_equal_in_another_process(spark, data, tmp_path):
     scope: dict = {}
     exec(CASES, scope)

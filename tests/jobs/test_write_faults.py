@@ -35,7 +35,7 @@ from penstock.errors import (
 )
 
 HERE = Path(__file__).parent
-KILLS, AT_ONCE = 50 if os.environ.get("PENSTOCK_LONG") else 5, 3
+KILLS, AT_ONCE = 50 if os.environ.get("PENSTOCK_LONG") else 3, 3
 
 LATE = 7
 """The partition, of 8, that holds the bad row."""
@@ -404,7 +404,7 @@ def test_two_drivers_race(script, tmp_path):
 
 
 @pytest.mark.timeout(150)
-@pytest.mark.parametrize("kind", ["classic", "connect"])
+@pytest.mark.parametrize("kind", ["classic", pytest.param("connect", marks=pytest.mark.long)])
 def test_ctrl_c(script, path, kind):
     running = script("interrupted", path, kind)
     running.until("writing")

@@ -102,9 +102,10 @@ def as_integer(value: Any, dtype: str) -> int | None:
 def same_number(text: str, value: Any) -> bool:
     if isinstance(value, float):
         seen = float(text)
-        return (
-            math.isnan(seen) if math.isnan(value) else math.isclose(seen, value, rel_tol=1e-6)
-        )  # float32 is short
+        if math.isnan(value):
+            return math.isnan(seen)
+        # A float32 is written in as few digits as tell it from its neighbours: the least of all in one.
+        return math.isclose(seen, value, rel_tol=1e-6) or np.float32(seen) == np.float32(value)
     return int(text) == value
 
 
