@@ -48,3 +48,8 @@ def called(function: Any, numpy: bool, name: str, wanted: Any, arrays: tuple[Any
             f"the batch function {name} returned {len(found)} values for {rows} rows; one each is wanted"
         )
     return found
+
+
+def whole(column: Any) -> Any:
+    """A column of a table as one array."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from penstock.backends.whole_columns import whole
 from penstock.errors import ExpressionError, RecipeError
 from penstock.expr.check import columns_of, type_of
 from penstock.expr.show import from_json
@@ -111,15 +112,9 @@ def _vocabulary(content: bytes, digest: str) -> Vocabulary:
     try:
         table = pa.ipc.open_file(content).read_all().combine_chunks()
         key, number = table["key"], table["number"] if "number" in table.column_names else None
-        found = Vocabulary(_whole(key), None if number is None else _whole(number))
+        found = Vocabulary(whole(key), None if number is None else whole(number))
     except (pa.ArrowException, KeyError) as error:
         raise ExpressionError(f"the vocabulary {digest}{SUFFIX} cannot be read: {error}") from None
     if found.digest != digest:
         raise ExpressionError(f"the vocabulary {digest}{SUFFIX} has changed since it was written")
     return found
-
-
-def _whole(column: Any) -> Any:
-    import pyarrow as pa
-
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.backends.arrow import prepare
 from penstock.backends.arrow.quantiles import QuantileSketch
+from penstock.backends.whole_columns import whole
 from penstock.dtypes import Array
 from penstock.expr.check import Schema, type_of
 from penstock.expr.statistics import (
@@ -205,10 +206,10 @@ class _Counts:
             return pc.sum(table[name]).as_py() or 0
 
         return Counted(
-            _whole(kept["key"]),
-            _whole(kept["count"]),
-            _whole(kept["sum"]),
-            _whole(kept["labelled"]),
+            whole(kept["key"]),
+            whole(kept["count"]),
+            whole(kept["sum"]),
+            whole(kept["labelled"]),
             total(found, "count"),
             total(null, "count"),
             float(total(null, "sum")),
@@ -217,7 +218,3 @@ class _Counts:
             float(total(found, "sum")),
             total(found, "labelled"),
         )
-
-
-def _whole(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

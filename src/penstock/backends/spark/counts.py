@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
 from penstock.backends.spark import prepare
+from penstock.backends.whole_columns import whole
 from penstock.expr.check import Schema, type_of
 from penstock.expr.nodes import Expression
 from penstock.expr.statistics import Answers, Counted, Counts
@@ -191,10 +192,10 @@ def _counted(table: Any, label: int | None, of: Type, totals: _Totals) -> Counte
     nulls = pa.nulls(len(ordered), pa.float64())
     null_sum, null_labelled = of_label(null)
     return Counted(
-        _whole(ordered["key"]),
-        _whole(ordered["count"]),
-        nulls if label is None else _whole(ordered["sum"]),
-        nulls if label is None else _whole(ordered["labelled"]),
+        whole(ordered["key"]),
+        whole(ordered["count"]),
+        nulls if label is None else whole(ordered["sum"]),
+        nulls if label is None else whole(ordered["labelled"]),
         totals.rows,
         one(null, "count"),
         null_sum,
@@ -203,7 +204,3 @@ def _counted(table: Any, label: int | None, of: Type, totals: _Totals) -> Counte
         totals.label,
         totals.labelled,
     )
-
-
-def _whole(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
