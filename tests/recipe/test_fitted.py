@@ -201,3 +201,21 @@ def test_what_it_says_of_itself(fitted) -> None:
     assert "nothing leaves the JVM" in fitted.explain()
     assert str(pk.Recipe(x=col("a")).fit(pa.table({"a": [1]})).report()).startswith("nothing was learned")
     assert repr(everything()).startswith("Recipe(\n    dense=stack(")
+
+
+def test_pieces_that_are_shared_are_walked_once(spark) -> None:
+    """A lifted function uses its pieces again and again: as a tree this one would have two to the hundredth nodes."""
+    tree = col("same")
+    for _ in range(100):
+        tree = tree + tree
+    schema = {"same": pk.Recipe(x=col("same")).fit(pa.table({"same": [1.0]})).inputs["same"]}
+    fitted = pk.FittedRecipe({"x": tree}, schema)
+    df = spark.createDataFrame(pa.table({"same": [1.0]}))
+    from penstock.backends import engine
+    from penstock.expr.check import columns_of
+    from penstock.recipe.fitting import learns
+
+    assert columns_of(tree) == ["same"]
+    assert not learns(tree)
+    found = engine("spark").prepare(fitted.tensors, schema)(df).toArrow()["x"].to_pylist()
+    assert found == [2.0**100]

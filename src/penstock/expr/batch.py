@@ -74,8 +74,12 @@ def batch_functions(tree: Expression) -> list[BatchFunction]:
     [len]
     """
     found: dict[tuple[str, str, str], BatchFunction] = {}
+    seen: set[int] = set()
 
     def visit(node: Expression) -> None:
+        if id(node) in seen:
+            return
+        seen.add(id(node))
         for arg in node.args:
             visit(arg)
         if isinstance(node, Call) and node.op == "batch":

@@ -70,8 +70,12 @@ def columns_of(expression: Expression) -> list[str]:
     ['b', 'a']
     """
     found: dict[str, None] = {}
+    seen: set[int] = set()
 
     def visit(node: Expression) -> None:
+        if id(node) in seen:
+            return
+        seen.add(id(node))
         if isinstance(node, Column):
             found[node.name] = None
         for arg in node.args:

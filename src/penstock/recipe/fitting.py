@@ -107,8 +107,12 @@ def learns(tree: Expression) -> bool:
 def _learned_nodes(trees: Iterable[Expression]) -> dict[Key, Call]:
     """Every different operation that learns, inner ones first."""
     found: dict[Key, Call] = {}
+    seen: set[int] = set()
 
     def visit(node: Expression) -> None:
+        if id(node) in seen:
+            return
+        seen.add(id(node))
         for arg in node.args:
             visit(arg)
         if isinstance(node, Call) and node.op in LEARNED:

@@ -177,8 +177,13 @@ def _apart(value: SparkColumn, some: SparkColumn) -> SparkColumn:
 
 
 def _spread(steps: tuple[Step, ...], place: int) -> int:
-    """How many steps a step needs."""
-    return 1 + sum(_spread(steps, arg) for arg in steps[place].args)
+    """How many steps a step needs, each counted once: lifted functions share pieces without number."""
+    needed, waiting = {place}, [place]
+    while waiting:
+        more = set(steps[waiting.pop()].args) - needed
+        needed |= more
+        waiting += more
+    return len(needed)
 
 
 LIGHT = frozenset(
