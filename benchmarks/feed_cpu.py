@@ -30,6 +30,9 @@ from feed_gpu import make
 
 import penstock as pk
 
+KINDS = {"criteo": "160 B", "vector": "1 KB"}
+"""Datasets, and the size of a row."""
+
 
 def rows_in_memory(ds: pk.Dataset) -> dict[str, np.ndarray]:
     return ds.read()
@@ -126,44 +129,48 @@ def main() -> None:
     print(f"`python benchmarks/feed_cpu.py {arguments}`\n")
     print("| rows | way | GB/s: median (all) | of the floor |\n| --- | --- | --- | --- |")
     try:
-        for kind in ("criteo", "vector"):
+        for kind, size in KINDS.items():
             ds = make(kind, given.gigabytes * 1e9, os.path.join(root, kind), 16 << 20)
-            compare(kind, ds, given)
+            report(size, compare(ds, given.batch, given.rounds))
             shutil.rmtree(os.path.join(root, kind))
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def compare(kind: str, ds: pk.Dataset, given: argparse.Namespace) -> None:
+def compare(ds: pk.Dataset, batch: int, rounds: int) -> dict[str, list[float]]:
+    """GB/s of every way, in every round."""
     whole = rows_in_memory(ds)
     files = parquet_files(ds, f"{ds.path}-parquet")
     tensors = {name: torch.from_numpy(array) for name, array in whole.items()}
     loaders = {
-        "ds.numpy": ds.numpy(given.batch, rank=0, world=1),
-        "ds.numpy(verify=False)": ds.numpy(given.batch, rank=0, world=1, verify=False),
-        "ds.torch": ds.torch(given.batch, rank=0, world=1),
-        'ds.torch(cache="host")': ds.torch(given.batch, rank=0, world=1, cache="host"),
+        "ds.numpy": ds.numpy(batch, rank=0, world=1),
+        "ds.numpy(verify=False)": ds.numpy(batch, rank=0, world=1, verify=False),
+        "ds.torch": ds.torch(batch, rank=0, world=1),
+        'ds.torch(cache="host")': ds.torch(batch, rank=0, world=1, cache="host"),
     }
     ways: dict[str, Callable[[], Iterator[object]]] = {
-        "floor: np.take out of memory": lambda: numpy_floor(whole, given.batch),
-        "floor: torch.index_select out of memory": lambda: torch_floor(tensors, given.batch),
+        "floor: np.take out of memory": lambda: numpy_floor(whole, batch),
+        "floor: torch.index_select out of memory": lambda: torch_floor(tensors, batch),
         **{name: lambda loader=loader: iter(loader) for name, loader in loaders.items()},
-        "by hand: Arrow files, blocks and rows inside them permuted": lambda: by_hand(ds, given.batch),
+        "by hand: Arrow files, blocks and rows inside them permuted": lambda: by_hand(ds, batch),
         "by hand: Parquet, row groups and rows inside them permuted": lambda: by_hand_parquet(
-            ds, files, given.batch
+            ds, files, batch
         ),
-        "DataLoader over a TensorDataset (100,000 rows)": lambda: data_loader(tensors, given.batch),
+        "DataLoader over a TensorDataset (100,000 rows)": lambda: data_loader(tensors, batch),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}
     order = random.Random(7)
-    for turn in range(given.rounds + 1):
+    for turn in range(rounds + 1):
         for name in order.sample(list(ways), len(ways)):
             measured = rate(ways[name])
             if turn:
                 found[name].append(measured)
         print(".", end="", file=sys.stderr, flush=True)
+    return found
+
+
+def report(size: str, found: dict[str, list[float]]) -> None:
     floor = max(statistics.median(rates) for name, rates in found.items() if name.startswith("floor"))
-    size = "160 B" if kind == "criteo" else "1 KB"
     for name, rates in found.items():
         every = ", ".join(f"{each:.2f}" for each in sorted(rates))
         median = statistics.median(rates)

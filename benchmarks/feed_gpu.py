@@ -11,19 +11,18 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import sys
 import tempfile
 import threading
 import time
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from feed_gpu_checks import check
 
 import penstock as pk
-from penstock.feed.loaders import chosen_specs, numpy_loader, torch_loader
+from penstock.feed.loaders import chosen_specs, torch_loader
 from penstock.feed.settings import Settings
 
 
@@ -55,92 +54,6 @@ def make(kind: str, size: float, folder: str, block: int) -> pk.Dataset:
         block_bytes=block,
         mode="overwrite",
     )
-
-
-def check(folder: str) -> None:
-    """The same rows as on the host, bit for bit, for several seeds, batch sizes and worlds."""
-    rows = 100_003
-    numbered = pa.table(
-        {
-            "id": np.arange(rows),
-            "v": pa.FixedSizeListArray.from_arrays(
-                np.random.default_rng(1).random(rows * 7, dtype=np.float32), 7
-            ),
-            "b": np.arange(rows) % 3 == 0,
-        }
-    )
-    ds = pk.write(numbered, folder, shards=5, block_bytes=100_000, mode="overwrite")
-    snapshot = ds._snapshot
-    specs = chosen_specs(snapshot, None)
-    for seed in range(4):
-        for batch, world, last in ((1000, 1, "drop"), (333, 2, "short"), (64, 3, "pad")):
-            for rank in range(world):
-                for cache in (None, "host", "device"):
-                    settings = Settings(
-                        batch,
-                        seed=seed,
-                        rank=rank,
-                        world=world,
-                        last=last,
-                        lanes=16,
-                        threads=8,
-                        window=1 + seed % 2,
-                    )
-                    host = numpy_loader(snapshot, specs, settings)
-                    device = torch_loader(snapshot, specs, replace(settings, cache=cache), "cuda")
-                    for epoch in range(3):
-                        for step, (ours, theirs) in enumerate(zip(host, device, strict=True)):
-                            for name, array in ours.items():
-                                if not np.array_equal(array, theirs[name].cpu().numpy()):
-                                    where = (
-                                        f"seed {seed}, epoch {epoch}, step {step}, rank {rank}, cache {cache}"
-                                    )
-                                    sys.exit(f"wrong: {name}, {where}")
-    check_ragged(os.path.join(folder, "ragged"))
-    check_held(ds)
-    print("the batches on the device are those on the host, bit for bit")
-
-
-def check_ragged(folder: str) -> None:
-    """Ragged tensors: as they are, filled up, nested; a transform beside the training; every cache."""
-    rows = 20_000
-    texts = pa.table({"id": np.arange(rows), "tokens": [list(range(row % 11)) for row in range(rows)]})
-    ds = pk.write(texts, folder, {"id": "id", "tokens": pk.ragged("tokens")}, block_bytes=20_000)
-    for cache in (None, "host", "device"):
-        same = {"rank": 0, "world": 1, "lanes": 8, "last": "pad"}
-        host = ds.numpy(500, pad=7, transform=lambda batch: {**batch, "twice": batch["id"] * 2}, **same)
-        device = ds.torch(
-            500,
-            pad=7,
-            device="cuda",
-            cache=cache,
-            transform=lambda batch: {**batch, "twice": batch["id"] * 2},
-            **same,
-        )
-        nested = ds.torch(500, nested=True, device="cuda", cache=cache, **same)
-        for _ in range(3):
-            for ours, theirs, jagged in zip(host, device, nested, strict=True):
-                for name, array in ours.items():
-                    if not np.array_equal(array, theirs[name].cpu().numpy()):
-                        sys.exit(f"wrong: {name} with cache {cache}")
-                lengths = [len(row) for row in jagged["tokens"].unbind()]
-                if (np.minimum(lengths, 7) != ours["tokens_length"]).any():
-                    sys.exit(f"wrong: nested tokens with cache {cache}")
-
-
-def check_held(ds: pk.Dataset) -> None:
-    """Batches stay what they were as long as they are held, while the device is kept busy."""
-    busy = torch.randn(4096, 4096, device="cuda")
-    for cache in (None, "device"):
-        loader = ds.torch(1000, device="cuda", rank=0, world=1, cache=cache)
-        for _ in range(2):
-            held = []
-            for batch in loader:
-                busy @ busy
-                held.append(batch["id"])
-            ids = torch.cat(held).cpu().numpy()
-            if len(np.unique(ids)) != len(ids):
-                sys.exit(f"wrong: held batches changed, cache {cache}")
 
 
 def floors(ds: pk.Dataset, threads: int) -> tuple[float, float]:
@@ -187,7 +100,7 @@ def epochs(
     ds: pk.Dataset, batch: int, threads: int, count: int, *, verify: bool = False, cache: str | None = None
 ) -> list[tuple[float, float]]:
     """GB/s of every epoch of one loader, and the share of it that the consumer waited."""
-    snapshot = ds._snapshot
+    snapshot = ds.snapshot
     settings = Settings(batch, rank=0, world=1, threads=threads, verify=verify, cache=cache)
     loader = torch_loader(snapshot, chosen_specs(snapshot, None), settings, "cuda")
     found = []

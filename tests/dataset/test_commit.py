@@ -281,7 +281,7 @@ def test_without_permission(tmp_path: Path) -> None:
     pk.write(rows(1), tmp_path / "ds")
     for path in [tmp_path / "ds", *(tmp_path / "ds").rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    for folder in [tmp_path, *tmp_path.parents[:2]]:
+    for folder in [tmp_path, *tmp_path.parents[:3]]:
         folder.chmod(folder.stat().st_mode | 0o555)
     out = alone(
         """

@@ -23,7 +23,7 @@ STEPS_BEFORE = 3
 
 
 def wait_for(file: Path) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 150
     while not file.exists():
         if time.monotonic() > until:
             raise TimeoutError(f"{file} did not appear")

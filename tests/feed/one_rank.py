@@ -1,9 +1,10 @@
 """Run by test_ranks.py as one rank of several: reads a dataset as a training would, and notes what it saw.
 
-    one_rank.py DATASET FOLDER [STATE [STEPS]] [--die]
+    one_rank.py DATASET FOLDER [STATE [STEPS]] [--die] [--stay]
 
 Each step's ids go to FOLDER/rank-R.txt, one line a step; the state after each step to FOLDER/state-R.json. With --die
-the process kills itself after STEPS steps, as a machine that is lost.
+the process kills itself after STEPS steps, as a machine that is lost. With --stay it waits after LAST_STEP steps, to be
+killed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -19,11 +21,13 @@ import torch.distributed as dist
 
 import penstock as pk
 
+LAST_STEP = 24
+
 
 def main() -> None:
     arguments = [each for each in sys.argv[1:] if not each.startswith("--")]
     path, folder = arguments[0], Path(arguments[1])
-    die = "--die" in sys.argv
+    die, stay = "--die" in sys.argv, "--stay" in sys.argv
     steps = int(arguments[3]) if len(arguments) > 3 else None
     dist.init_process_group("gloo")
     rank = dist.get_rank()
@@ -41,6 +45,8 @@ def main() -> None:
             state = folder / f"state-{rank}.json"
             state.with_suffix(".part").write_text(json.dumps(loader.state_dict()))
             state.with_suffix(".part").rename(state)
+            if stay and step + 1 == LAST_STEP:
+                time.sleep(600)
             if steps is not None and step + 1 == steps:
                 if die:
                     os.kill(os.getpid(), signal.SIGKILL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import socket
 import subprocess
@@ -9,18 +11,30 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+_turn = itertools.count()
+
+
+def free_port() -> int:
+    """A port that stays free until a rank listens there.
+
+    Not one that the system gives out by itself, to any connection; and in each process of tests another one.
+    """
+    for _ in range(1000):
+        port = 10_000 + (os.getpid() % 200) * 100 + next(_turn) % 100
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
+
 
 def start_ranks(
     world: int, script: Path, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> list[subprocess.Popen[str]]:
     """One process for each rank; what they print can be read from their pipes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     shared = {
         **os.environ,
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+        "MASTER_PORT": str(free_port()),
         "WORLD_SIZE": str(world),
         "LOCAL_WORLD_SIZE": str(world),
         "OMP_NUM_THREADS": "1",

@@ -49,12 +49,12 @@ def test_the_batches_are_the_same(ds, framework, window, tensors) -> None:
 
 def test_an_epoch_that_was_left_early_is_completed_by_the_next(ds) -> None:
     cached = ds.numpy(64, cache="host", lanes=8, rank=0, world=1, tensors=["id"])
-    next(iter(cached))
-    assert sorted(np.concatenate([batch["id"] for batch in cached]).tolist()) != []
-    for _ in cached:
-        pass
-    again = np.concatenate([batch["id"] for batch in cached])
-    assert len(set(again.tolist())) == len(again)
+    plain = ds.numpy(64, lanes=8, rank=0, world=1, tensors=["id"])
+    assert next(iter(cached))["id"].tolist() == next(iter(plain))["id"].tolist()
+    for _ in range(2):
+        ours, theirs = ([batch["id"].tolist() for batch in loader] for loader in (cached, plain))
+        assert ours == theirs
+        assert len({number for batch in ours for number in batch}) == ROWS // 64 * 64
 
 
 def test_ranks_that_meet_other_blocks_in_other_epochs_read_them_then(ds) -> None:
@@ -94,3 +94,12 @@ def test_other_caches_are_refused(tmp_path) -> None:
         ds.numpy(1, cache="disk")
     with pytest.raises(SelectionError, match="device"):
         ds.numpy(1, cache="device")
+
+
+def test_ranks_of_one_machine_share_its_memory(tmp_path, monkeypatch) -> None:
+    ds = pk.write(pa.table({"id": np.arange(1000)}), tmp_path)
+    monkeypatch.setattr("penstock.feed.cache.free_memory", lambda: 12_000)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with pytest.raises(SelectionError, match=r"8\.0 kB in memory on each of 2 ranks \(16\.0 kB together\)"):
+        next(iter(ds.numpy(10, cache="host", rank=0, world=4)))
+    assert next(iter(ds.numpy(10, cache="host", rank=0, world=1)))

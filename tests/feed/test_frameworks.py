@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -78,6 +79,72 @@ def test_keras_fits_on_it(ds: pk.Dataset) -> None:
     history = model.fit(pairs, epochs=3, verbose=0)
     assert len(history.history["loss"]) == 3
     assert history.history["loss"][-1] < history.history["loss"][0]
+
+
+def second_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows"), [({"batch_size": 24}, 24), ({"global_batch_size": 48}, None)], ids=["own", "global"]
+)
+@pytest.mark.parametrize("last", ["drop", "pad"])
+def test_tensorflow_finds_its_rank_when_it_is_iterated(
+    ds: pk.Dataset, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int], rows: int | None, last: str
+) -> None:
+    found = ds.tensorflow(**sizes, last=last, pad=2)
+    assert {name: spec.shape[0] for name, spec in found.element_spec.items()} == dict.fromkeys(
+        ["x", "y", "half", "flag", "tokens", "tokens_length", *(["valid"] if last == "pad" else [])], rows
+    )
+    second_of_two(monkeypatch)
+    expected = ds.numpy(24, last=last, pad=2, rank=1, world=2)
+    for _ in range(2):
+        assert int(found.cardinality()) == len(expected) == ROWS // 48 + (last == "pad")
+        for ours, theirs in zip(expected, found, strict=True):
+            for name in set(ours) - {"half"}:
+                assert np.array_equal(ours[name], theirs[name].numpy()), name
+
+
+def test_tensorflow_knows_the_shape_where_the_ranks_are_told(
+    ds: pk.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ds.tensorflow(global_batch_size=48, rank=1, world=2).element_spec["x"].shape[0] == 24
+    second_of_two(monkeypatch)
+    found = ds.tensorflow(global_batch_size=48)
+    assert found.element_spec["x"].shape[0] == 24
+    # TensorFlow's own count: it also holds after transformations that know nothing of ours.
+    assert int(found.filter(lambda batch: True).cardinality()) < 0
+    assert int(found.take(100).cardinality()) == ROWS // 48
+
+
+def test_tensorflow_keeps_its_length_when_it_is_mapped(ds: pk.Dataset) -> None:
+    found = ds.tensorflow(32, tensors=["x"], transform=lambda batch: batch["x"])
+    assert len(found) == len(found.map(lambda x: x + 1).prefetch(2)) == ROWS // 32
+    assert sum(len(x) for x in found.map(lambda x: x + 1).prefetch(2)) == ROWS // 32 * 32
+
+
+def test_keras_fits_on_the_rank_that_is_told_after_it_was_made(
+    ds: pk.Dataset, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    import keras
+    import tensorflow as tf
+
+    seen: list[np.ndarray] = []
+
+    def pair(batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        tf.numpy_function(lambda x: seen.append(x) or np.int64(0), [batch["x"]], tf.int64)
+        return batch["x"], batch["y"]
+
+    pairs = ds.tensorflow(global_batch_size=50, tensors=["x", "y"]).map(pair)
+    second_of_two(monkeypatch)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
+    model.compile("adam", "binary_crossentropy")
+    history = model.fit(pairs, epochs=2, verbose=0, shuffle=False)
+    assert len(history.history["loss"]) == 2
+    expected = ds.numpy(global_batch_size=50, tensors=["x"], rank=1, world=2)
+    assert np.array_equal(np.stack(seen), np.stack([batch["x"] for _ in range(2) for batch in expected]))
+    assert not [each for each in recwarn if "ran out of data" in str(each.message)]
 
 
 def test_torch_trains_on_it(ds: pk.Dataset) -> None:

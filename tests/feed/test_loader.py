@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pytest
+from left_behind import open_below, strangers
 
 import penstock as pk
 from penstock.dataset.snapshot import Snapshot
@@ -21,6 +22,7 @@ from penstock.feed.host_arena import HostArena
 from penstock.feed.loader import Loader
 from penstock.feed.loaders import chosen_specs, numpy_loader, torch_loader
 from penstock.feed.order import Order
+from penstock.feed.places import HostPlace
 from penstock.feed.route import Fetch, Need
 from penstock.feed.settings import Settings
 from penstock.wire.ragged import Ragged
@@ -48,15 +50,14 @@ TENSORS = {"id": "id", "v": "v", "even": "even", "tokens": pk.ragged("tokens"), 
 def snapshot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     path = tmp_path_factory.mktemp("feed")
     ds = pk.write(table(), path, TENSORS, shuffle=False, shards=3, block_bytes=2000, **request.param)
-    return ds._snapshot
+    return ds.snapshot
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    files, threads = psutil.Process().num_fds(), threading.active_count()
+def nothing_is_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     yield
-    assert threading.active_count() <= threads
-    assert psutil.Process().num_fds() <= files
+    assert strangers() == []
+    assert open_below(tmp_path_factory.getbasetemp()) == []
 
 
 def make(
@@ -175,18 +176,18 @@ def test_a_truncated_shard_reaches_the_loop_by_name(tmp_path: Path) -> None:
     shard = tmp_path / ds.shards[1].file
     shard.write_bytes(shard.read_bytes()[: ds.shards[1].bytes // 2])
     with pytest.raises(CorruptError, match=ds.shards[1].file):
-        list(make(ds._snapshot, rank=0, world=1))
+        list(make(ds.snapshot, rank=0, world=1))
 
 
 def test_a_flipped_byte_is_found_on_the_first_read(tmp_path: Path) -> None:
     ds = pk.write(table(), tmp_path, "id", shards=1, block_bytes=2000)
-    offset = int(ds._snapshot.index.buffers[3, 0]["offset"])
+    offset = int(ds.snapshot.index.buffers[3, 0]["offset"])
     shard = tmp_path / ds.shards[0].file
     data = bytearray(shard.read_bytes())
     data[offset + 5] ^= 1
     shard.write_bytes(data)
     with pytest.raises(CorruptError, match="block 3"):
-        list(make(ds._snapshot, rank=0, world=1))
+        list(make(ds.snapshot, rank=0, world=1))
 
 
 def test_states_of_something_else_are_refused(snapshot) -> None:
@@ -263,6 +264,53 @@ def test_a_gather_that_fails_ends_the_loop(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(HostArena, "gather", failing)
     with pytest.raises(MemoryError, match="no room"):
         list(ds.numpy(2000, shuffle=False, rank=0, world=1))
+
+
+def test_a_gather_that_fails_waits_for_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the one after it gives memory back that the one before it still gathers from."""
+    ds = pk.write(pa.table({"a": np.arange(20_000)}), tmp_path / "ds", block_bytes=1024)
+    expected = [batch["a"].copy() for batch in ds.numpy(64, seed=3, lanes=4)]
+    original, calls, lock = HostArena.gather, [0], threading.Lock()
+
+    def gather(self, runs):
+        with lock:
+            calls[0] += 1
+            turn = calls[0]
+        if turn == 5:
+            time.sleep(0.5)
+        if turn == 6:
+            raise ValueError("no")
+        return original(self, runs)
+
+    monkeypatch.setattr(HostArena, "gather", gather)
+    monkeypatch.setattr(HostArena, "gather_bytes", 64 * 8)
+    found, loader = [], iter(ds.numpy(64, seed=3, lanes=4))
+    with pytest.raises(ValueError, match="no"):
+        found.extend(batch["a"].copy() for batch in loader)
+    assert len(found) == 5
+    assert all(np.array_equal(*pair) for pair in zip(found, expected, strict=False))
+
+
+def test_memory_of_batches_is_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more of it exists than is counted towards `memory`, from one epoch to the next, whatever room they need."""
+    monkeypatch.setattr(HostArena, "gather_bytes", 640)
+    ds = pk.write(pa.table({"a": np.arange(20_000)}), tmp_path / "ds", block_bytes=1024)
+    loader = ds.numpy(10, lanes=4, rank=0, world=1)
+    for _ in range(3):
+        for _ in loader:
+            pass
+    assert isinstance(loader._place, HostPlace)
+    assert 1 <= len(loader._place._buffers._kept["a"]) <= HostArena.ahead + 2
+    loader.close()
+    assert loader._place._buffers._kept == {}
+    for _ in loader:
+        pass
+    place = loader._place
+    assert place._buffers._kept
+    del loader
+    assert place._buffers._kept == {}, "a loader that is dropped gives back what it kept"
 
 
 def test_what_cannot_begin_uses_up_no_epoch(snapshot) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.dataset.hashing import hashed
-from penstock.feed.order import LAST, ROUNDS, Order, Steps, grid, permutation, scramble, scramble_short
+from penstock.feed.order import LAST, ROUNDS, Order, Steps, grid, permutation, scramble, scrambled_grid
 
 blocks = st.lists(st.integers(0, 40), min_size=1, max_size=25).map(tuple)
 seeds = st.integers(-(2**70), 2**70)
@@ -131,14 +131,31 @@ def test_a_permutation_is_one_and_the_same_in_torch(rows, keys) -> None:
     assert 0 <= a * b - rows < max(a, b)
     theirs = scramble(torch.arange(a * b), a, b, keys.tolist())
     assert np.array_equal(theirs.numpy(), scramble(np.arange(a * b), a, b, keys))
-    assert np.array_equal(theirs.numpy(), scramble_short(np.arange(a * b), a, b, keys))
+    # The permutation that states on disk stand for, step by step.
+    walked = scramble(np.arange(rows), a, b, keys)
+    while (walked >= rows).any():
+        walked = np.where(walked >= rows, scramble(walked, a, b, keys), walked)
+    assert np.array_equal(ours, walked)
 
 
-@given(st.integers(1, 2**31), st.integers(1, 2**31), round_keys)
-def test_short_numbers_scramble_as_long_ones_do(a, seed, keys) -> None:
-    b = min((2**32 - 1) // a, 2**31)
-    cells = np.random.default_rng(seed).integers(0, a * b, 50)
-    assert np.array_equal(scramble_short(cells, a, b, keys), scramble(cells, a, b, keys))
+@given(st.integers(1, 400), st.integers(1, 400), round_keys)
+def test_cells_that_are_looked_up_are_those_that_are_computed(a, b, keys) -> None:
+    assert np.array_equal(scrambled_grid(a, b, keys), scramble(np.arange(a * b), a, b, keys))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 16_383, 16_384, 104_857, 3_000_001])
+def test_large_windows_are_permuted_as_they_always_were(rows) -> None:
+    keys = np.random.default_rng(rows).integers(0, 2**32, ROUNDS)
+    a, b = (int(side[0]) for side in grid(np.array([rows])))
+    assert np.array_equal(scrambled_grid(a, b, keys), scramble(np.arange(a * b), a, b, keys))
+
+
+def test_the_order_of_states_that_were_saved_stays() -> None:
+    """Written down once: states on disk mean this order."""
+    keys = np.array([0, 1, 2**31, 2**32 - 1, 12345, 987654321])
+    assert permutation(12, keys).tolist() == [8, 3, 4, 1, 2, 9, 6, 7, 0, 10, 11, 5]
+    found = permutation(100_000, keys)
+    assert int((found * np.arange(100_000) % 1_000_003).sum()) == 49_937_539_504
 
 
 @pytest.mark.parametrize("rows", [2, 30, 64])

@@ -77,9 +77,18 @@ def batch_message(
     the body, validity bitmaps included as empty ones.
     """
     flat = _batch_flatbuffer(rows, nodes, buffers, body_bytes, codec)
-    end = position + 8 + len(flat)
-    flat += bytes(padding(end))
+    flat += bytes(message_bytes(len(nodes), len(buffers), codec, position) - 8 - len(flat))
     return CONTINUATION + struct.pack("<i", len(flat)) + flat
+
+
+def message_bytes(nodes: int, buffers: int, codec: str | None, position: int) -> int:
+    """Bytes of such a message, which are the same whatever the numbers in it.
+
+    >>> len(batch_message(3, [3], [(0, 0), (0, 12)], 64, None, 8)) == message_bytes(1, 2, None, 8)
+    True
+    """
+    length = 8 + 96 + 16 * (nodes + buffers) + (16 if codec else 0)
+    return length + padding(position + length)
 
 
 def _batch_flatbuffer(

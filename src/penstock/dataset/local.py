@@ -14,13 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.dataset import commit
+from penstock.dataset.follow_write import PartLog, announced, beat_seconds, ended
+from penstock.dataset.hashing import hashed, mix
 from penstock.dataset.heartbeat import Heartbeat
 from penstock.dataset.manifest import Manifest
-from penstock.dataset.part import Packing, PartWriter, Report
-from penstock.dataset.sources import Rows
+from penstock.dataset.part import Landed, Packing, PartWriter, Report
+from penstock.dataset.sources import BATCH_ROWS, Rows
 from penstock.dataset.spill import Buckets
 from penstock.dataset.store import Store
 from penstock.dataset.writing import (
@@ -43,6 +46,8 @@ from penstock.wire.selection import Tensors
 Shapes = Mapping[str, Sequence[int]]
 SHARD_BYTES = 256 << 20
 """What a shard holds where nobody says how many there should be."""
+FOLLOWED_BYTES = 64 << 20
+"""What a shard holds that others wait for; it is permuted in memory."""
 BUCKET_BYTES = 32 << 20
 BUCKETS_OF_UNKNOWN = 16
 SHARDS_OF_UNKNOWN = 64
@@ -71,12 +76,13 @@ def write_arrow(
     writer = PartWriter(selection.plan, store.target(), new_name(), options.for_shards)
     manifest: Manifest | None = None
     try:
-        with Heartbeat(store, writer.name):
+        with Heartbeat(store, writer.name, beat_seconds(options)), announced(store, writer, options) as log:
             with tempfile.TemporaryDirectory(prefix="penstock-") as folder, progress("Writing") as meter:
-                results = _Writing(source, selection, writer, options, folder, meter).results()
+                results = _Writing(source, selection, writer, options, folder, meter, log).results()
             schema = [{"name": field.name, "type": str(field.type)} for field in source.schema]
             told = Source(schema, known, {"pyarrow": pa.__version__})
             manifest = finish(store, writer, options, results, told)
+            ended(log, manifest)
         return manifest.version
     finally:
         clean_up(store, writer.name, manifest)
@@ -97,13 +103,16 @@ class _Writing:
         options: WriteOptions,
         folder: str,
         meter: Meter,
+        log: PartLog | None,
     ) -> None:
         self._source, self._selection, self._writer = source, selection, writer
-        self._options, self._folder, self._meter = options, folder, meter
+        self._options, self._folder, self._meter, self._log = options, folder, meter, log
         self._stop = threading.Event()
         self._lock, self._rows, self._bytes = threading.Lock(), 0, 0
 
     def results(self) -> Results:
+        if self._log is not None:
+            return self._followed(self._log)
         if self._options.shuffle:
             return self._shuffled()
         if self._source.rows is None and self._options.counted:
@@ -173,6 +182,20 @@ class _Writing:
                 break
         return results
 
+    def _followed(self, log: PartLog) -> Results:
+        """For those who read along: a shard ends when it has its bytes, is permuted in itself, and told of at once."""
+        told: Shapes | None = None
+        for number, rows in enumerate(tables(self._source.stream(), FOLLOWED_BYTES)):
+            if self._options.shuffle:
+                turn = mix(np.arange(len(rows)), hashed(self._options.seed, 5, number))
+                rows = rows.unify_dictionaries().take(np.argsort(turn, kind="stable"))
+            report, blocks = self._writer.write(number, 0, self._prepared(rows.to_batches(BATCH_ROWS)), told)
+            if report.failed:
+                return [(report, blocks)]
+            log.add(Landed(number, 0, report, blocks))
+            told = told or report.shapes or None
+        return log.settled([])
+
     def _shuffled(self) -> Results:
         dealt, each = self._deal()
         packing = Packing(self._writer.plan)
@@ -208,3 +231,22 @@ class _Writing:
         size = self._source.bytes
         count = self._options.shard_count(lambda: max(-(-size // SHARD_BYTES), 1))
         return count, max(-(-size // (count * BUCKET_BYTES)), 1)
+
+
+def tables(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
+    """Batches collected until they have so many bytes, as tables.
+
+    >>> one = pa.record_batch({"a": pa.array([1, 2], "int64")})
+    >>> [table.num_rows for table in tables([one, one, one], size=32)]
+    [4, 2]
+    """
+    held: list[pa.RecordBatch] = []
+    there = 0
+    for batch in batches:
+        held.append(batch)
+        there += batch.nbytes
+        if there >= size:
+            yield pa.Table.from_batches(held)
+            held, there = [], 0
+    if held:
+        yield pa.Table.from_batches(held)

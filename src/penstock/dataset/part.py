@@ -8,6 +8,7 @@ task and wrap the error. Errors of the storage are exceptions: for those another
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -34,6 +35,8 @@ RESULT_SCHEMA = pa.schema(
         ("blocks", pa.binary()),
     ]
 )
+LANDED = ".landed"
+"""How the names of notes end that tell of a whole shard; those of faults end in .json."""
 HELD_BATCHES = 256
 """Batches that may wait for a list that tells its column's length."""
 
@@ -260,15 +263,20 @@ TaskIds = Callable[[], tuple[int, int]]
 
 
 def spark_part(
-    writer: PartWriter, task: TaskIds
+    writer: PartWriter, task: TaskIds, tell: bool = False
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow`; each partition yields one row of `RESULT_DDL`."""
+    """The function for `mapInArrow`; each partition yields one row of `RESULT_DDL`.
+
+    With `tell` it also leaves a note when its shard is whole: what it yields reaches the driver when the job has ended.
+    """
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partition, attempt = task()
         report, blocks = writer.write(partition, attempt, batches)
         if report.failed:
             leave_fault(writer, partition, attempt, report)
+        elif tell:
+            leave_landed(writer, Landed(partition, attempt, report, blocks))
         columns: list[Any] = [[partition], [attempt], [report.to_json()], [index.to_bytes(blocks)]]
         arrays = [pa.array(value, kind.type) for value, kind in zip(columns, RESULT_SCHEMA, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=RESULT_SCHEMA)
@@ -284,5 +292,40 @@ def leave_fault(writer: PartWriter, partition: int, attempt: int, report: Report
 
 
 def fault_folder(name: str) -> str:
-    """Where the reports of failed partitions of a write are left."""
+    """Where the reports of failed partitions of a write are left, and notes of whole ones."""
     return f"_penstock/faults-{name}"
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What one attempt at a partition has made."""
+
+    partition: int
+    attempt: int
+    report: Report
+    blocks: pa.Table
+    """The index of its shard."""
+
+    def to_json(self) -> str:
+        """As a task leaves it."""
+        blocks = b64encode(index.to_bytes(self.blocks)).decode()
+        told = {"partition": self.partition, "attempt": self.attempt, "report": self.report.to_json()}
+        return json.dumps({**told, "blocks": blocks})
+
+    @staticmethod
+    def from_json(text: bytes) -> Landed | None:
+        """As the driver takes it; None where it is still being written."""
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return None
+        blocks = index.from_bytes(b64decode(found["blocks"]))
+        return Landed(found["partition"], found["attempt"], Report.from_json(found["report"]), blocks)
+
+
+def leave_landed(writer: PartWriter, landed: Landed) -> None:
+    """Tell the driver that a shard is whole, where it looks while the job runs."""
+    name = f"{landed.partition:05d}-{landed.attempt}{LANDED}"
+    output = writer.target.open(f"{fault_folder(writer.name)}/{name}")
+    output.write([landed.to_json().encode()])
+    output.close()

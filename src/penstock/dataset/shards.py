@@ -8,6 +8,7 @@ same for the other format; `part` feeds both.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from penstock.wire.ragged import Packed, Ragged, joined_offsets
 
 ROWS_OF_64 = 64
 """Blocks of a multiple of so many rows: every fixed tensor's bytes then fill whole aligned units."""
+PADDED_PART = 64
+"""Buffers are aligned to whole rows where that takes no more than one part in so many of a block."""
 
 
 class Output(Protocol):
@@ -97,6 +100,21 @@ def block_rows(specs: Sequence[TensorSpec], block_bytes: int) -> int | None:
     return max(rows - rows % ROWS_OF_64, 1) if rows >= ROWS_OF_64 else max(rows, 1)
 
 
+def alignment(spec: TensorSpec, block_bytes: int) -> int:
+    """Where a fixed tensor's buffer may start: at multiples of its rows too, so that a map of the file is an array.
+
+    >>> (
+    ...     alignment(TensorSpec("x", "float32", (250,)), 16 << 20),
+    ...     alignment(TensorSpec("x", "float32", (250,)), 4096),
+    ... )
+    (8000, 64)
+    """
+    if spec.ragged or not spec.row_bytes:
+        return ipc.ALIGNMENT
+    whole = math.lcm(ipc.ALIGNMENT, spec.row_bytes)
+    return whole if whole <= block_bytes // PADDED_PART else ipc.ALIGNMENT
+
+
 class BlockBuilder:
     """Collects packed rows until they fill a block."""
 
@@ -167,6 +185,13 @@ class ArrowShard:
         self._kind = options.checksum or checksum.best_kind()
         self._whole = checksum.new(self._kind)
         self._schema = arrow_schema(specs)
+        self._alignments = [
+            alignment(spec, options.block_bytes) if self._codec is None else ipc.ALIGNMENT
+            for spec in specs
+            for _ in range(1 + spec.ragged)
+        ]
+        nodes, layout = _layout(specs, 0, [(0, 0)] * len(self._alignments), [0] * len(self._alignments))
+        self._framed = len(nodes), len(layout)
         self._position = self._rows = 0
         self._blocks: list[Block] = []
         self._frames: list[ipc.FramedBlock] = []
@@ -189,23 +214,29 @@ class ArrowShard:
         elements = [sum(len(piece) for piece in pieces) for pieces in contents]
         stored = [self._stored(pieces) for pieces in contents]
         lengths = [sum(memoryview(piece).nbytes for piece in pieces) for pieces in stored]
-        places, end = [], 0
-        for length in lengths:
-            places.append((end, length))
-            end += length + ipc.padding(length)
         start = self._position
+        body = start + ipc.message_bytes(*self._framed, self._codec, start)
+        places, end = [], 0
+        for length, aligned in zip(lengths, self._alignments, strict=True):
+            end += ipc.padding(body + end, aligned)
+            places.append((end, length))
+            end += length
+        end += ipc.padding(end)
         nodes, layout = _layout(self._specs, rows, places, elements)
-        message = ipc.batch_message(rows, nodes, layout, end, self._codec, start)
-        body = start + len(message)
-        block, pieces = checksum.new(self._kind), [message]
-        buffers = []
+        block, pieces = (
+            checksum.new(self._kind),
+            [ipc.batch_message(rows, nodes, layout, end, self._codec, start)],
+        )
+        written, buffers = 0, []
         for (offset, length), unpacked, parts in zip(places, raw, stored, strict=True):
             buffers.append(Buffer(body + offset, length, unpacked, checksum.of(self._kind, *parts)))
-            pieces += [*parts, bytes(ipc.padding(length))]
+            pieces += [bytes(offset - written), *parts]
+            written = offset + length
+        pieces.append(bytes(end - written))
         for piece in pieces:
             block.update(piece)
         self._write(pieces)
-        self._frames.append(ipc.FramedBlock(start, len(message), end))
+        self._frames.append(ipc.FramedBlock(start, body - start, end))
         self._blocks.append(Block(rows, start, self._position - start, block.value(), tuple(buffers)))
         self._rows += rows
 

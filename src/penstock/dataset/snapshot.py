@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -84,11 +84,36 @@ class Snapshot:
 
 def open_version(store: Store, version: int) -> Snapshot:
     """One version of a Penstock dataset."""
-    manifest = commit.load(store, version)
+    return open_manifest(store, commit.load(store, version))
+
+
+def open_manifest(store: Store, manifest: Manifest) -> Snapshot:
+    """The rows that a manifest names: of a version, or of one part of a dataset that is still being written."""
     where = store.locate(manifest.index.file)
     index = parse(commit.load_table(store, manifest), manifest, where)
     store = knowing(store, {each.file: Content(each.bytes, each.checksum) for each in manifest.shards})
     return Snapshot(store, manifest, index, _blocks(store, manifest, index))
+
+
+def parts_of(snapshot: Snapshot) -> list[Snapshot]:
+    """Every shard of a version as a snapshot of its own."""
+    manifest, index, parts = snapshot.manifest, snapshot.index, []
+    edges = np.searchsorted(index.shard, np.arange(len(manifest.shards) + 1)).tolist()
+    for shard, (first, last) in zip(manifest.shards, pairwise(edges), strict=True):
+        own = slice(first, last)
+        part = Index(
+            np.zeros(last - first, index.shard.dtype),
+            index.rows[own],
+            index.offset[own],
+            index.length[own],
+            index.checksum[own],
+            index.buffers[own],
+        )
+        alone = replace(manifest, shards=(shard,))
+        parts.append(
+            replace(snapshot, manifest=alone, index=part, blocks=_blocks(snapshot.store, alone, part))
+        )
+    return parts
 
 
 def _blocks(store: Store, manifest: Manifest, index: Index) -> Blocks:

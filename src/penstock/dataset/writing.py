@@ -59,6 +59,8 @@ class WriteOptions:
     mode: str = "error"
     recipe: Mapping[str, bytes] = field(default_factory=dict)
     """The files of the recipe that makes the tensors, by name, its JSON first."""
+    follow: bool = False
+    """Whether others read along while it is written (`follow_log`)."""
 
     def __post_init__(self) -> None:
         _choose("format", self.storage, STORAGES)
@@ -78,6 +80,18 @@ class WriteOptions:
             raise SelectionError(
                 f"block_bytes={self.block_bytes!r}: blocks have between {LEAST_BLOCK} bytes and {MOST_BLOCK}; 4 to 32 "
                 "million are a good size."
+            )
+
+        if self.follow and self.mode in ("append", "reuse"):
+            raise SelectionError(
+                f"mode={self.mode!r} with follow=True: what is followed is a version of its own from its first row on. "
+                'Pass mode="error" or mode="overwrite".'
+            )
+        if self.follow and self.counted:
+            raise SelectionError(
+                "follow=True makes a shard of every partition as soon as it is there, so workers and shards cannot be "
+                "chosen: all ranks have equal steps whatever the shards. Leave them out; df.repartition(n) before the "
+                "write makes more and smaller parts."
             )
 
     def _multiple(self, shards: int) -> int:
@@ -100,7 +114,8 @@ class WriteOptions:
 
     def to_dict(self) -> dict[str, Any]:
         """What the manifest keeps, and what must be equal for a dataset to be reused."""
-        return {
+        followed = {"follow": True} if self.follow else {}
+        return followed | {
             "format": self.storage,
             "workers": self.workers,
             "shards": self.shards,
@@ -197,21 +212,15 @@ def finish(
     written = [(report, table) for report, table in results if report.shard is not None]
     shards = tuple(report.shard for report, _ in written if report.shard is not None)
     _check_there(store, writer.name, {shard.file: shard.bytes for shard in shards})
-    tensors = tuple(_spec(tensor, [report for report, _ in written]) for tensor in writer.plan.tensors)
-    stored = (
-        stored_columns(writer.plan)
-        if options.storage == "parquet"
-        else {tensor.name: (tensor.name,) for tensor in writer.plan.tensors}
-    )
     draft = Draft(
         name=writer.name,
-        tensors=tensors,
+        tensors=specs_seen(writer, [report for report, _ in written]),
         shards=shards,
         blocks=[table for _, table in written],
         storage=options.storage,
         compression=options.compression,
         columns={tensor.name: tensor.columns for tensor in writer.plan.tensors},
-        stored=stored,
+        stored=columns_stored(writer, options),
         source={"schema": source.schema, "identity": source.identity},
         options=options.to_dict(),
         recipe=options.recipe,
@@ -230,6 +239,18 @@ def raise_faults(reports: Sequence[Report], stopped_early: bool = False) -> None
         nulls.update(report.nulls)
     if nulls:
         raise NullError(nulls, at_least=stopped_early)
+
+
+def specs_seen(writer: PartWriter, reports: Sequence[Report]) -> tuple[TensorSpec, ...]:
+    """The tensors as all partitions have seen them; an error where two have seen different ones."""
+    return tuple(_spec(tensor, reports) for tensor in writer.plan.tensors)
+
+
+def columns_stored(writer: PartWriter, options: WriteOptions) -> Mapping[str, tuple[str, ...]]:
+    """The columns of the files that hold each tensor."""
+    if options.storage == "parquet":
+        return stored_columns(writer.plan)
+    return {tensor.name: (tensor.name,) for tensor in writer.plan.tensors}
 
 
 def _spec(tensor: TensorPlan, reports: Sequence[Report]) -> TensorSpec:

@@ -102,6 +102,9 @@ class Arena(Protocol):
     def gather(self, runs: Runs) -> dict[str, Any]:
         """The rows, in the order of the epoch, in memory of their own."""
 
+    def freed(self, slot: int) -> None:
+        """The rows of the window in the slot have all been gathered."""
+
     def cut(self, rows: dict[str, Any], sizes: Sequence[int], padded: int | None) -> list[dict[str, Any]]:
         """What was gathered, as batches of these sizes; zero rows are added up to `padded`, and a tensor `valid`."""
 
@@ -131,9 +134,8 @@ class Orders:
         self._rows = rows
         self._order = np.zeros(slots * rows, np.int64)
 
-    def lay(self, slot: int, need: Need, bases: Array) -> None:
+    def lay(self, slot: int, need: Need, turn: Array, bases: Array) -> None:
         """Write a window's order down; its i-th fetch lies at `bases[i]` and following."""
-        turn = np.arange(need.rows) if need.keys is None else permutation(need.rows, need.keys)
         self._order[slot * self._rows : slot * self._rows + need.rows] = turn + shifts(need, bases, turn)
 
     def index(self, runs: Runs) -> Array:
@@ -145,6 +147,11 @@ class Orders:
         places = np.repeat(starts - (ends - runs.lengths), runs.lengths) + np.arange(ends[-1])
         by_lane = np.take(self._order, places, mode="clip").reshape(runs.lanes, -1)
         return np.ascontiguousarray(by_lane.T).reshape(-1)[runs.low : runs.high]
+
+
+def turn_of(need: Need) -> Array:
+    """The rows of a window, in the order of the epoch."""
+    return np.arange(need.rows) if need.keys is None else permutation(need.rows, need.keys)
 
 
 def shifts(need: Need, bases: Array, rows: Array) -> Any:
@@ -174,7 +181,8 @@ class RaggedSlots:
         """Join a window's runs, and lay its permutation beside them."""
         if self._slots:
             first = slot * self._rows
-            self._orders.lay(slot, need, np.array([first + fetch.place for fetch in need.fetches]))
+            bases = np.array([first + fetch.place for fetch in need.fetches])
+            self._orders.lay(slot, need, turn_of(need), bases)
         for slots in self._slots.values():
             whole = joined([slots[slot][fetch.place] for fetch in need.fetches])
             assert isinstance(whole, Ragged)

@@ -1,7 +1,7 @@
 """How much memory an epoch takes on a rank, and how it is shared out: windows, what is read ahead, what is gathered.
 
-Pure functions. A smaller `memory` makes gathers smaller and reads less far ahead, and never changes the order; below
-what the lanes themselves need it is an error that says what would fit.
+Pure functions. A smaller `memory` makes gathers smaller, reads less far ahead and with fewer threads, and never changes
+the order; below what the lanes themselves need it is an error that says what would fit.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ class Costs:
     gathers: int
     """How many gathers exist at a time."""
     staged: int
-    """Bytes that readers have for themselves."""
+    """Bytes that all readers have for themselves, whatever the blocks."""
     cached: bool = False
     """Whether rows lie in a cache, and windows take only what is kept beside them."""
+    decoded: int = 0
+    """Bytes of blocks that all readers have for themselves, where blocks cannot be read to where they go."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Budget:
     rows: int
     """Of a slot."""
     bytes: int
+    readers: int
+    """Threads that read."""
 
 
 def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budget:
@@ -52,19 +56,23 @@ def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budg
     # Windows in a cache take next to nothing, so that a gather may touch as many as it likes.
     together = most if costs.cached else _together(route, most)
     rows = int(route.windows.rows.max(initial=1))
-    ahead = 2 * threads + len(route.lanes) // 8
+    ahead, readers = 2 * threads + len(route.lanes) // 8, threads
     while True:
         most = route.most_windows(together)
         slots = min(most + ahead, max(len(route.windows.start), 1))
-        found = Budget(together, slots, rows, _bytes(costs, slots, rows, together * step))
+        of_readers = (costs.staged + costs.decoded) * readers // threads
+        size = slots * _window(costs, rows) + of_readers + costs.gathers * together * step
+        found = Budget(together, slots, rows, size, readers)
         if memory is None or found.bytes <= memory:
             return found
         if together > 1:
             together //= 2
         elif ahead > 1:
             ahead //= 2
+            # A reader that has memory of its own is to have a window to read as well.
+            readers = min(readers, ahead) if of_readers else readers
         else:
-            raise _too_little(route, costs, found, memory)
+            raise _too_little(route, costs, found, memory, costs.decoded * readers // threads)
 
 
 def _together(route: Route, most: int) -> int:
@@ -74,22 +82,23 @@ def _together(route: Route, most: int) -> int:
     return together
 
 
-def _bytes(costs: Costs, slots: int, rows: int, gathered: int) -> int:
-    window = rows * (costs.beside + (0 if costs.cached else costs.row))
-    return slots * window + costs.staged + costs.gathers * gathered
+def _window(costs: Costs, rows: int) -> int:
+    return rows * (costs.beside + (0 if costs.cached else costs.row))
 
 
-def _too_little(route: Route, costs: Costs, least: Budget, memory: int) -> SelectionError:
+def _too_little(route: Route, costs: Costs, least: Budget, memory: int, decoded: int) -> SelectionError:
     order = route.order
-    windows = least.slots * least.rows * (costs.beside + (0 if costs.cached else costs.row))
-    share = max(memory - (least.bytes - windows), 0) / max(windows, 1)
-    lanes = int(order.lanes * share) // route.world * route.world
+    windows = least.slots * _window(costs, least.rows)
+    rest = least.bytes - windows - decoded
+    lanes = int(order.lanes * max(memory - rest - decoded, 0) / max(windows, 1))
+    lanes = lanes // route.world * route.world
+    share = max(memory - rest, 0) / max(windows + decoded, 1)
     block = int(least.rows * costs.row * share) // order.window
     ways = [f"lanes={lanes}"] if lanes else []
     ways += [f"blocks of {humane_bytes(block)} (block_bytes= of pk.write)"] if block else ["smaller batches"]
     return SelectionError(
         f"the loader needs {humane_bytes(least.bytes)} on each rank ({least.slots} windows of {least.rows:,} rows, "
-        f"from lanes={order.lanes} and window={order.window}, and what is gathered), and "
+        f"from lanes={order.lanes} and window={order.window}, what is gathered, and what is being read), and "
         f"memory={humane_bytes(memory)}. It would fit with {' or '.join(ways)}; more ranks help too. "
         "(A smaller memory never changes the order.)"
     )

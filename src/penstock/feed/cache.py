@@ -6,7 +6,8 @@ cache="host")` and its siblings ask for this; a GPU's own cache is in `penstock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import numpy as np
@@ -58,22 +59,43 @@ def block_bases(starts: Array, need: Need) -> Array:
     return np.array([int(starts[fetch.block]) + fetch.first for fetch in need.fetches])
 
 
-def check_room(size: int, free: int | None, where: str, cache: str) -> None:
-    """Refuse what does not fit before anything is read."""
-    if free is not None and size > free:
+def check_room(size: int, free: int | None, where: str, cache: str, ranks: int = 1) -> None:
+    """Refuse what does not fit before anything is read. `ranks`: how many are about to take as much of it each."""
+    if free is not None and size * ranks > free:
+        each = "each rank" if ranks == 1 else f"each of {ranks} ranks ({humane_bytes(size * ranks)} together)"
         raise SelectionError(
-            f"cache={cache!r} keeps {humane_bytes(size)} in memory on each rank, and {where} has {humane_bytes(free)} "
+            f"cache={cache!r} keeps {humane_bytes(size)} in memory on {each}, and {where} has {humane_bytes(free)} "
             "free. Leave cache out: without it the loader streams, with the same batches."
         )
+
+
+class RowsInPlace(Protocol):
+    """Rows that lie in host memory as long as an epoch: windows need no slots there, only their order."""
+
+    arrays: dict[str, Array]
+
+    @property
+    def together(self) -> list[list[TensorSpec]]:
+        """The tensors with an array, those together whose rows have the same places."""
+
+    def bases(self, name: str, need: Need) -> Array:
+        """Where the fetches of a window lie in a tensor's array."""
+
+    def taken(self, needs: Iterable[Need]) -> AbstractContextManager[object]:
+        """While rows of these windows are copied."""
+
+    def forget(self, need: Need) -> None:
+        """All rows of a window have been copied."""
 
 
 class HostCache:
     """Room for all rows of some tensors; filled block by block."""
 
-    def __init__(self, snapshot: Snapshot, specs: Sequence[TensorSpec]) -> None:
+    def __init__(self, snapshot: Snapshot, specs: Sequence[TensorSpec], ranks: int = 1) -> None:
+        """`ranks`: how many processes of this machine make one, all at about the same time."""
         self._starts, self._block_rows = snapshot.index.starts, snapshot.index.rows
         rows = snapshot.manifest.rows
-        check_room(rows * row_bytes(snapshot, specs), free_memory(), "this machine", "host")
+        check_room(rows * row_bytes(snapshot, specs), free_memory(), "this machine", "host", ranks)
         self._fixed = [spec for spec in specs if not spec.ragged]
         self.arrays = {
             spec.name: np.empty((rows, *spec.shape), DTYPES[spec.dtype].storage) for spec in self._fixed
@@ -84,9 +106,21 @@ class HostCache:
         self._ragged: dict[int, dict[str, Ragged]] = {}
         self._present = np.zeros(len(snapshot.index), bool)
 
-    def bases(self, need: Need) -> Array:
+    @property
+    def together(self) -> list[list[TensorSpec]]:
+        """A row has the same place in all tensors."""
+        return [self._fixed]
+
+    def bases(self, name: str, need: Need) -> Array:
         """Where the fetches of a window lie."""
         return block_bases(self._starts, need)
+
+    def taken(self, needs: Iterable[Need]) -> AbstractContextManager[object]:
+        """Nothing can happen to them."""
+        return nullcontext()
+
+    def forget(self, need: Need) -> None:
+        """They stay."""
 
     def load(self, block: int, source: Source) -> None:
         """Read a block, unless it is there; two threads that read the same one write the same bytes."""

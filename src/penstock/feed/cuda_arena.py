@@ -209,6 +209,9 @@ class CudaArena:
         self._gathers += 1
         return found | self._ragged.gather(runs)
 
+    def freed(self, slot: int) -> None:
+        """The slot is written again when it is needed."""
+
     def cut(self, rows: dict[str, Any], sizes: Sequence[int], padded: int | None) -> list[dict[str, Any]]:
         """Views of the rows, where nothing is added; ragged ones go to the device now."""
         fixed = {name: each for name, each in rows.items() if not isinstance(each, Ragged)}
@@ -285,6 +288,16 @@ class CudaArena:
         self._stages.clear()
         self._landed.clear()
         self._under_way.clear()
+
+
+def give_pinned_back() -> None:
+    """Have torch give the system the pinned memory that nobody uses; by itself it keeps all it ever had for later."""
+    import torch
+
+    empty = getattr(getattr(torch, "accelerator", None), "empty_host_cache", None)
+    empty = empty or getattr(torch._C, "_host_emptyCache", None)
+    if empty is not None:
+        empty()
 
 
 def current_stream_of(torch: Any, device: torch.device) -> Callable[[], int]:

@@ -1,4 +1,4 @@
-"""`Dataset`, what users hold: one version of a dataset on storage. `pk.open` finds it, `pk.write` returns it.
+"""`Dataset`, what users hold: one version of a dataset on storage. `opening` finds it, `pk.write` returns it.
 
 Everything here is a look at a `Snapshot` (`penstock.dataset.snapshot`); nothing is read before it is asked for, but the
 manifest and the index.
@@ -11,28 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.dataset import commit
 from penstock.dataset.manifest import Shard
-from penstock.dataset.plain import is_file, open_plain
 from penstock.dataset.snapshot import Snapshot, open_version
-from penstock.dataset.store import disk_cache, open_store, with_cache
 from penstock.dataset.verify import verify
-from penstock.dataset.writing import named
 from penstock.dtypes import TensorSpec
 from penstock.errors import DatasetError, humane_bytes
+from penstock.feed.following import Following
 from penstock.feed.loader import Loader
 from penstock.feed.loaders import (
     chosen_specs,
     jax_loader,
     numpy_loader,
     reader_threads,
-    tensorflow_dataset,
     torch_loader,
 )
 from penstock.feed.settings import Settings, Transform
 from penstock.feed.shaping import Pad
+from penstock.feed.tensorflow_batches import tensorflow_dataset
 from penstock.recipe.fitted import FittedRecipe
 from penstock.recipe.loading import from_files
 from penstock.recipe.storage import RECIPE_FILE
-from penstock.wire.nulls import Nulls
 from penstock.wire.selection import Tensors
 
 if TYPE_CHECKING:
@@ -40,6 +37,7 @@ if TYPE_CHECKING:
 
     import tensorflow as tf
 
+Reopen = Callable[[Tensors], Snapshot]
 DAY = 24 * 3600.0
 LANES, WINDOW = 64, 1
 """How far shuffling mixes; see `penstock.feed.order`."""
@@ -56,19 +54,30 @@ class Dataset:
     (3, array([1.5, 2.5]))
     """
 
-    def __init__(self, snapshot: Snapshot, reopen: Callable[[Tensors], Snapshot] | None = None) -> None:
+    def __init__(self, opened: Snapshot | Following, reopen: Reopen | None = None) -> None:
         """`reopen`: the same plain files with other tensors."""
-        self._snapshot, self._reopen = snapshot, reopen
+        self._opened, self._reopen = opened, reopen
+        self._following = opened if isinstance(opened, Following) else None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What lies below: the manifest, the index of blocks, and the blocks themselves."""
+        found = self._opened
+        return found.committed("what the dataset is") if isinstance(found, Following) else found
+
+    @property
+    def _sample(self) -> Snapshot:
+        return self._opened.sample() if isinstance(self._opened, Following) else self._opened
 
     @property
     def path(self) -> str:
         """Where it lies, as it was asked for."""
-        return self._snapshot.store.root
+        return self._opened.store.root
 
     @property
     def rows(self) -> int:
         """How many rows it has; `len()` says the same."""
-        return self._snapshot.manifest.rows
+        return self.snapshot.manifest.rows
 
     def __len__(self) -> int:
         return self.rows
@@ -76,35 +85,35 @@ class Dataset:
     @property
     def bytes(self) -> int:
         """What its shards take on storage."""
-        return self._snapshot.manifest.bytes
+        return self.snapshot.manifest.bytes
 
     @property
     def tensors(self) -> Mapping[str, TensorSpec]:
         """Its tensors by name."""
-        return {spec.name: spec for spec in self._snapshot.manifest.tensors}
+        return {spec.name: spec for spec in self._sample.manifest.tensors}
 
     @property
     def shards(self) -> Sequence[Shard]:
         """Its files, each with `file` (relative to the path), `rows` and `bytes`."""
-        return self._snapshot.manifest.shards
+        return self.snapshot.manifest.shards
 
     @property
     def version(self) -> int | None:
         """Its number; None for a folder that Penstock did not write."""
-        return self._snapshot.manifest.version if self._snapshot.committed else None
+        return self.snapshot.manifest.version if self.snapshot.committed else None
 
     @property
     def fingerprint(self) -> str:
         """The content's identity: equal for equal tensors and equal bytes in equal order, wherever they lie."""
-        return self._snapshot.manifest.fingerprint
+        return self.snapshot.manifest.fingerprint
 
     @property
     def recipe(self) -> FittedRecipe | None:
         """The recipe its rows came through, for serving and for more rows; None if they came through none."""
-        found = self._snapshot.manifest.recipe
+        found = self.snapshot.manifest.recipe
         if not found:
             return None
-        store, folder = self._snapshot.store, found[0].removesuffix(RECIPE_FILE)
+        store, folder = self.snapshot.store, found[0].removesuffix(RECIPE_FILE)
         return from_files(
             store.read(found[0]), lambda name: store.read(f"{folder}{name}"), store.locate(found[0])
         )
@@ -112,7 +121,7 @@ class Dataset:
     @property
     def options(self) -> Mapping[str, Any]:
         """How it was written."""
-        return self._snapshot.manifest.options
+        return self.snapshot.manifest.options
 
     def read(
         self, rows: slice | None = None, tensors: str | Sequence[str] | None = None, *, verify: bool = False
@@ -124,7 +133,7 @@ class Dataset:
         if verify:
             self._committed("no checksums")
         names = [tensors] if isinstance(tensors, str) else tensors
-        return self._snapshot.read(rows if rows is not None else slice(None), names, verify)
+        return self.snapshot.read(rows if rows is not None else slice(None), names, verify)
 
     def torch(
         self,
@@ -146,6 +155,7 @@ class Dataset:
         pad: Pad = None,
         nested: bool = False,
         transform: Transform | None = None,
+        log: str | os.PathLike[str] | None = None,
     ) -> Loader:
         """Batches as dictionaries of torch tensors on `device`, epoch after epoch.
 
@@ -167,6 +177,9 @@ class Dataset:
 
         `verify`: check every block's bytes the first time they are read. `transform`: a function of the batch; on a
         GPU it runs beside the training, on the stream that gathers.
+
+        `log`: a file that gets a line about the feed each second, and what `loader.note` is told, for `pk.report`. With
+        several ranks each has its own, `log-rank0.jsonl` for "log.jsonl"; a run that goes on appends to it.
 
         >>> import tempfile
         >>> import pyarrow as pa
@@ -193,9 +206,11 @@ class Dataset:
             cache=cache,
             pad=pad,
             nested=nested,
+            device=str(device),
+            log=log,
         )
         specs = chosen_specs(snapshot, None if isinstance(tensors, Mapping) else tensors)
-        return torch_loader(snapshot, specs, settings, device)
+        return torch_loader(snapshot, specs, settings, device, self._following)
 
     def numpy(
         self,
@@ -215,6 +230,7 @@ class Dataset:
         verify: bool = True,
         pad: Pad = None,
         transform: Transform | None = None,
+        log: str | os.PathLike[str] | None = None,
     ) -> Loader:
         """Batches as dictionaries of NumPy arrays; arguments as in `torch`."""
         snapshot = self._chosen(tensors)
@@ -234,9 +250,10 @@ class Dataset:
             transform=transform,
             cache=cache,
             pad=pad,
+            log=log,
         )
         specs = chosen_specs(snapshot, None if isinstance(tensors, Mapping) else tensors)
-        return numpy_loader(snapshot, specs, settings)
+        return numpy_loader(snapshot, specs, settings, self._following)
 
     def jax(
         self,
@@ -257,6 +274,7 @@ class Dataset:
         verify: bool = True,
         pad: Pad = None,
         transform: Transform | None = None,
+        log: str | os.PathLike[str] | None = None,
     ) -> Loader:
         """Batches as dictionaries of JAX arrays on `device`; arguments as in `torch`."""
         snapshot = self._chosen(tensors)
@@ -276,9 +294,11 @@ class Dataset:
             transform=transform,
             cache=cache,
             pad=pad,
+            device="default" if device is None else str(device),
+            log=log,
         )
         specs = chosen_specs(snapshot, None if isinstance(tensors, Mapping) else tensors)
-        return jax_loader(snapshot, specs, settings, device)
+        return jax_loader(snapshot, specs, settings, device, self._following)
 
     def tensorflow(
         self,
@@ -298,10 +318,13 @@ class Dataset:
         verify: bool = True,
         pad: Pad = None,
         transform: Transform | None = None,
+        log: str | os.PathLike[str] | None = None,
     ) -> tf.data.Dataset:
         """A `tf.data.Dataset` of batches, each iteration of it an epoch; arguments as in `torch`.
 
-        Ragged tensors come as `tf.RaggedTensor`. `transform` is mapped over the dataset, as TensorFlow's own code.
+        Ragged tensors come as `tf.RaggedTensor`. `transform` is mapped over the dataset, as TensorFlow's own code. A
+        `log` has the feed alone: there is no `note`. Ranks may be told after it is made and before it is iterated;
+        until then a `global_batch_size` leaves the number of rows in `element_spec` open.
         """
         snapshot = self._chosen(tensors)
         settings = Settings(
@@ -320,14 +343,15 @@ class Dataset:
             transform=transform,
             cache=cache,
             pad=pad,
+            log=log,
         )
         specs = chosen_specs(snapshot, None if isinstance(tensors, Mapping) else tensors)
-        return tensorflow_dataset(snapshot, specs, settings)
+        return tensorflow_dataset(snapshot, specs, settings, self._following)
 
     def _chosen(self, tensors: Tensors) -> Snapshot:
         """The snapshot to read: of plain files, a mapping says which columns become which tensors."""
         if not isinstance(tensors, Mapping):
-            return self._snapshot
+            return self._sample
         if self._reopen is None:
             raise DatasetError(
                 f"{self.path} is a Penstock dataset, whose tensors are decided: name those you want, such as "
@@ -338,16 +362,16 @@ class Dataset:
     def verify(self) -> None:
         """Check every byte of every shard; `CorruptError` names each bad shard and block."""
         self._committed("no checksums")
-        verify(self._snapshot.store, self._snapshot.manifest, self._snapshot.index)
+        verify(self.snapshot.store, self.snapshot.manifest, self.snapshot.index)
 
     def versions(self) -> list[int]:
         """The versions that can be opened, oldest first."""
-        return commit.versions(self._snapshot.store) if self._snapshot.committed else []
+        return commit.versions(self.snapshot.store) if self.snapshot.committed else []
 
     def at(self, version: int) -> Dataset:
         """Another version of the same dataset."""
         self._committed("no versions")
-        return Dataset(open_version(self._snapshot.store, version))
+        return Dataset(open_version(self.snapshot.store, version))
 
     def vacuum(self, *, keep: int = 1, older_than: float = DAY) -> list[str]:
         """Delete the files that the newest `keep` versions do not name; the files deleted.
@@ -356,69 +380,21 @@ class Dataset:
         before, must not lose theirs.
         """
         self._committed("nothing to sweep")
-        return commit.vacuum(self._snapshot.store, keep, older_than)
+        return commit.vacuum(self.snapshot.store, keep, older_than)
 
     def _committed(self, lacks: str) -> None:
-        if not self._snapshot.committed:
+        if not self.snapshot.committed:
             raise DatasetError(
                 f"{self.path} is a folder of plain files, which has {lacks}. Make a dataset of it: "
                 "penstock convert SOURCE PATH."
             )
 
     def __repr__(self) -> str:
-        what = f"version {self.version}" if self._snapshot.committed else "plain files"
-        tensors = ", ".join(str(spec) for spec in self._snapshot.manifest.tensors)
+        if self._following and not self._following.end:
+            return f"Dataset({self.path!r}, still being written: {self._following.rows:,} rows so far)"
+        what = f"version {self.version}" if self.snapshot.committed else "plain files"
+        tensors = ", ".join(str(spec) for spec in self.snapshot.manifest.tensors)
         return (
             f"Dataset({self.path!r}, {what}: {self.rows:,} rows, {len(self.shards)} shards, "
             f"{humane_bytes(self.bytes)}; {tensors})"
         )
-
-
-def open(
-    path: str | os.PathLike[str],
-    *,
-    version: int | None = None,
-    tensors: Tensors = None,
-    dtype: Any = None,
-    nulls: Nulls = "error",
-    cache_dir: str | os.PathLike[str] | None = None,
-    cache_bytes: int | None = None,
-) -> Dataset:
-    """Open a dataset, or any folder of Parquet or Arrow files, or one such file.
-
-    `version`: the newest, unless said. `tensors`, `dtype`, `nulls`: for plain files only, which columns become which
-    tensors, as in `to_numpy`; without them every column becomes a tensor of its own, lists ragged ones.
-
-    `cache_dir`: a folder of this machine that keeps what is read from an object store, so that later epochs and later
-    runs need not fetch it again; all ranks of a machine share it, and datasets may. It takes up to `cache_bytes`
-    (half of what the disk has free, unless said), then what was used longest ago makes room. What comes from it is
-    checked each time; a full disk is told of once and read past. For a path of this machine it does nothing.
-
-    >>> import tempfile
-    >>> import pyarrow as pa
-    >>> import penstock as pk
-    >>> path = tempfile.mkdtemp()
-    >>> _ = pk.write(pa.table({"a": [1, 2, 3]}), path)
-    >>> pk.open(path).rows
-    3
-    >>> _ = pk.write(pa.table({"a": [1, 2, 3]}), "memory://far/away", shuffle=False)  # as "s3://bucket/train"
-    >>> ds = pk.open("memory://far/away", cache_dir=path, cache_bytes=200 << 30)
-    >>> ds.read()["a"].tolist()
-    [1, 2, 3]
-    """
-    cache = disk_cache(cache_dir, cache_bytes)
-    store = with_cache(open_store(path), cache)
-    found = [] if is_file(path) else commit.versions(store)
-    if not found:
-        if version is not None:
-            commit.load(store, version)
-        one_dtype = None if isinstance(dtype, Mapping) else dtype
-        return Dataset(
-            open_plain(path, named(tensors), dtype, nulls, cache),
-            reopen=lambda others: open_plain(path, others, one_dtype, nulls, cache),
-        )
-    if tensors is not None or dtype is not None or nulls != "error":
-        raise DatasetError(
-            f"{path} is a Penstock dataset, whose tensors are decided; tensors, dtype and nulls are for plain files."
-        )
-    return Dataset(open_version(store, version if version is not None else found[-1]))

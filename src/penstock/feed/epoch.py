@@ -17,12 +17,14 @@ from penstock.dtypes import Array, TensorSpec
 from penstock.feed.arena import Arena, Room, Runs
 from penstock.feed.assembly import Assembly
 from penstock.feed.budget import budget
+from penstock.feed.ending import Ending
 from penstock.feed.places import Place
 from penstock.feed.route import Fetch, Need, Route
 from penstock.feed.settings import Settings
 from penstock.feed.source import RowSource
-from penstock.feed.stages import Readers, Waiting
+from penstock.feed.stages import THREADS, Readers
 from penstock.feed.stats import Stats
+from penstock.feed.world import ranks_here
 
 
 class KeptArena:
@@ -81,19 +83,34 @@ class Epoch:
         given = budget(route, costs, settings.threads, settings.memory)
         self._together = given.together
         room = Room(given.slots, given.rows, settings.window + 1)
-        stats.memory, stats.threads = given.bytes, settings.threads
-        self._arena = kept.take(room) or place.arena(room)
-        self._source = place.source(RowSource(snapshot, specs, verified if settings.verify else None))
-        self._waiting = Waiting()
+        stats.memory, stats.threads = given.bytes, given.readers
         self._readers: Readers | None = None
-        if not self._arena.begin(route):
-            slots = self._arena.room.slots
-            self._readers = Readers(
-                route.needs(), self._read, self._finish, slots, settings.threads, self._waiting
-            )
-        self._assembly = Assembly(route, self._readers)
-        self._last: Future[Any] | None = None
-        self._gatherers = ThreadPoolExecutor(self._arena.threads) if self._arena.threads else None
+        self._under_way: deque[_Group] = deque()
+        """Begun, and not handed over."""
+        self._whole, self._ending = False, Ending()
+        source = RowSource(snapshot, specs, verified if settings.verify else None)
+        if not place.begin():
+            kept.close()
+        self._source = place.source(source, ranks_here(route.world))
+        try:
+            self._arena = kept.take(room) or place.arena(room)
+            self._prepare(given.readers)
+        except BaseException:
+            self._source.close()
+            raise
+
+    def _prepare(self, threads: int) -> None:
+        """All that has to be there before the threads start."""
+        route, arena = self._route, self._arena
+        try:
+            if not arena.begin(route):
+                slots, work = arena.room.slots, self._stats.readers
+                self._readers = Readers(route.needs(), self._read, self._finish, slots, threads, work)
+            self._assembly = Assembly(route, self._readers)
+            self._gatherers = _pool(arena.threads) if arena.threads else None
+        except BaseException:
+            arena.close()
+            raise
 
     def _read(self, reader: int, fetch: Fetch, slot: int) -> None:
         arena, ragged, part = self._arena, None, None
@@ -119,24 +136,28 @@ class Epoch:
         """Some steps at a time: this rank's rows in each of them, and the batches."""
         if self._readers is not None:
             self._readers.start()
-        under_way: deque[_Group] = deque()
         for first in range(0, self._count, self._together):
-            under_way.append(self._begin(first, min(first + self._together, self._count)))
-            if len(under_way) > self._arena.ahead:
-                yield self._handed_over(under_way.popleft())
-        while under_way:
-            yield self._handed_over(under_way.popleft())
+            self._under_way.append(self._begin(first, min(first + self._together, self._count)))
+            if len(self._under_way) > self._arena.ahead:
+                yield self._handed_over()
+        while self._under_way:
+            yield self._handed_over()
+        self._whole = True
 
     def _begin(self, first: int, last: int) -> _Group:
         """Have the rows of some steps gathered: by another thread, or on the device, where all that follows is too."""
-        asked = time.perf_counter()
+        self._ending.check_process()
+        stats, read = self._stats, self._stats.readers.any_seconds
+        stats.wait()
         runs, freed = self._assembly.plan(first, last)
-        self._stats.waited += time.perf_counter() - asked
+        waited = stats.go_on()
+        # Where nobody reads meanwhile, readers wait for memory that a gather still holds.
+        stats.gather_waited += max(waited - (stats.readers.any_seconds - read), 0.0)
         sizes = [self._rows] * (last - first)
         sizes[-1] = runs.rows - sum(sizes[:-1])
         if self._gatherers is not None:
-            self._last = self._gatherers.submit(self._gather, runs, freed, self._last)
-            return _Group(sizes, self._last)
+            before = self._under_way[-1].found if self._under_way else None
+            return _Group(sizes, self._gatherers.submit(self._gather, runs, freed, before))
         with self._arena.beside():
             whole = self._gather(runs, freed)
             batches = self._finished(whole, sizes)
@@ -151,11 +172,13 @@ class Epoch:
             if self._readers is not None:
                 self._readers.fail(error)
             raise
-        if before is not None:
-            # The gather before this one may still need what this one was the last to need.
-            wait([before])
+        finally:
+            # The gather before this one may still need what this one, or the next, was the last to need.
+            if before is not None:
+                wait([before])
         for slot in freed:
             assert self._readers is not None
+            self._arena.freed(slot)
             self._readers.release(slot)
         return found
 
@@ -165,34 +188,54 @@ class Epoch:
         transform = self._settings.transform
         return batches if transform is None else [transform(batch) for batch in batches]
 
-    def _handed_over(self, group: _Group) -> tuple[list[int], list[dict[str, Any]]]:
-        stats = self._stats
+    def _handed_over(self) -> tuple[list[int], list[dict[str, Any]]]:
+        self._ending.check_process()
+        stats, group = self._stats, self._under_way[0]
         if isinstance(group.found, Future):
-            asked = time.perf_counter()
+            stats.wait()
             whole = group.found.result()
-            stats.waited += time.perf_counter() - asked
+            stats.gather_waited += stats.go_on()
             batches = self._finished(whole, group.sizes)
         else:
             whole, batches = group.found
+        # Only now, since who closes the epoch meanwhile waits for it; not later, since what is held is not used again.
+        self._under_way.popleft()
         views = self._settings.transform is None and self._settings.last != "pad" and not self._ragged
         self._arena.hand_over([whole] if views else batches)
-        stats.bytes_read, stats.readers_waited = self._source.bytes_read, self._waiting.readers
+        stats.bytes_read = self._source.bytes_read
         return group.sizes, batches
 
     def follow(self, batch: Any) -> None:
         """A batch is taken now."""
         self._arena.follow(batch)
 
-    def close(self, keep: bool) -> None:
-        """End the threads and close the files; `keep` the arena for the next epoch."""
-        self._stats.ended = time.perf_counter()
+    def close(self) -> None:
+        """End the threads and close the files; where all was handed out, the arena is kept for the next epoch."""
+        self._ending.run(self._wait, self._free)
+
+    def _wait(self) -> None:
+        if self._stats.ended is None:
+            self._stats.go_on()
+            self._stats.ended = time.perf_counter()
         if self._readers is not None:
-            self._readers.stop()
+            self._readers.halt()
+            self._readers.wait()
         if self._gatherers is not None:
-            self._gatherers.shutdown(cancel_futures=True)
-        self._source.close()
-        if keep:
-            self._arena.rest()
-            self._kept.put(self._arena)
-        else:
-            self._arena.close()
+            self._gatherers.shutdown(wait=False, cancel_futures=True)
+            # Those that were cancelled before they began never tell that they are done.
+            wait([each.found for each in self._under_way if not each.found.cancelled()])
+            self._gatherers.shutdown()
+
+    def _free(self) -> None:
+        try:
+            self._source.close()
+        finally:
+            if self._whole:
+                self._arena.rest()
+                self._kept.put(self._arena)
+            else:
+                self._arena.close()
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"{THREADS}-gatherer")

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from penstock.dtypes import DTYPES, Array, TensorSpec
-from penstock.feed.arena import Orders, RaggedSlots, Room, Runs, lengthened, trimmed
-from penstock.feed.cache import HostCache
+from penstock.feed.arena import Orders, RaggedSlots, Room, Runs, lengthened, trimmed, turn_of
+from penstock.feed.cache import RowsInPlace
 from penstock.feed.route import Fetch, Need, Route
 from penstock.feed.shaping import Shaping
 from penstock.wire.ragged import Ragged
@@ -75,7 +75,7 @@ UNUSED = _references([np.empty(0)], 0)
 
 
 class HostArena:
-    """Windows in memory of NumPy; with a cache they lie there, and slots hold their order alone."""
+    """Windows in memory of NumPy; or where rows are in place already, and slots hold their order alone."""
 
     ahead = 2
     gather_bytes = 16 << 20
@@ -87,19 +87,26 @@ class HostArena:
         room: Room,
         shape: Shaping,
         frame: Frame = as_numpy,
-        cache: HostCache | None = None,
+        in_place: RowsInPlace | None = None,
+        buffers: Buffers | None = None,
     ) -> None:
+        """`buffers` may outlive it: an arena of another size takes them over."""
         self.room, self.most_rows = room, room.rows
         self._specs = {spec.name: spec for spec in specs}
         self._fixed = [spec for spec in specs if not spec.ragged]
-        self._rows, self._shape, self._frame, self._cache = room.rows, shape, frame, cache
-        self._tensors = cache.arrays if cache is not None else self._slot_memory(room.slots)
+        self._rows, self._shape, self._frame, self._in_place = room.rows, shape, frame, in_place
+        self._tensors = in_place.arrays if in_place is not None else self._slot_memory(room.slots)
         self._bytes = {
-            name: memoryview(array.reshape(-1).view(np.uint8).data) for name, array in self._tensors.items()
+            name: memoryview(array.reshape(-1).view(np.uint8).data)
+            for name, array in self._tensors.items()
+            if in_place is None
         }
-        self._orders = Orders(room.slots if self._fixed else 0, room.rows)
+        together = [self._fixed] if in_place is None else in_place.together
+        self._orders = [(Orders(room.slots, room.rows), group) for group in together if group]
+        self._needs: dict[int, Need] = {}
+        """Where rows are in place: the windows of the slots."""
         self._ragged = RaggedSlots(specs, room.slots, room.rows)
-        self._buffers = Buffers()
+        self._buffers = Buffers() if buffers is None else buffers
 
     def _slot_memory(self, slots: int) -> dict[str, Array]:
         return {
@@ -109,6 +116,7 @@ class HostArena:
 
     def begin(self, route: Route) -> bool:
         """Readers lay the order of every window down, whether or not they have to read."""
+        self._needs.clear()
         return False
 
     def wanted(self, fetch: Fetch) -> Fetch | None:
@@ -117,7 +125,7 @@ class HostArena:
 
     def views(self, reader: int, slot: int, fetch: Fetch) -> dict[str, memoryview]:
         """The slot's own memory."""
-        if self._cache is not None:
+        if self._in_place is not None:
             return {}
         start = slot * self._rows + fetch.place
         return {
@@ -137,24 +145,39 @@ class HostArena:
 
     def finish(self, slot: int, need: Need) -> None:
         """Lay the window's order down."""
-        if self._fixed:
-            self._orders.lay(slot, need, self._bases(slot, need))
+        turn = turn_of(need) if self._orders else np.empty(0, np.int64)
+        for orders, group in self._orders:
+            orders.lay(slot, need, turn, self._bases(group[0].name, slot, need))
+        if self._in_place is not None:
+            self._needs[slot] = need
         self._ragged.finish(slot, need)
 
-    def _bases(self, slot: int, need: Need) -> Array:
-        if self._cache is not None:
-            return self._cache.bases(need)
+    def _bases(self, name: str, slot: int, need: Need) -> Array:
+        if self._in_place is not None:
+            return self._in_place.bases(name, need)
         return np.array([slot * self._rows + fetch.place for fetch in need.fetches])
 
     def gather(self, runs: Runs) -> dict[str, Any]:
         """One `take` per tensor."""
+        if self._in_place is None:
+            return self._taken(runs) | self._ragged.gather(runs)
+        slots = np.unique(runs.slots[runs.windows >= 0]).tolist()
+        with self._in_place.taken([self._needs[slot] for slot in slots]):
+            return self._taken(runs) | self._ragged.gather(runs)
+
+    def _taken(self, runs: Runs) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        if self._fixed:
-            index = self._orders.index(runs)
-            for spec in self._fixed:
+        for orders, group in self._orders:
+            index = orders.index(runs)
+            for spec in group:
                 found[spec.name] = self._buffers.take(spec.name, len(index), spec)
                 np.take(self._tensors[spec.name], index, axis=0, out=found[spec.name], mode="clip")
-        return found | self._ragged.gather(runs)
+        return {spec.name: found[spec.name] for spec in self._fixed}
+
+    def freed(self, slot: int) -> None:
+        """Rows that are in place may go."""
+        if self._in_place is not None:
+            self._in_place.forget(self._needs.pop(slot))
 
     def cut(self, rows: dict[str, Any], sizes: Sequence[int], padded: int | None) -> list[dict[str, Any]]:
         """Views of the rows, where nothing is added."""

@@ -6,18 +6,23 @@ a few numbers, the same on all ranks: which dataset, seed, epoch, and how many r
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.dataset import follow_log
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
 from penstock.errors import DatasetError
 from penstock.feed.epoch import Epoch, KeptArena
+from penstock.feed.log import TrainingLog, checked_numbers
 from penstock.feed.order import Order, Steps
 from penstock.feed.places import Place
 from penstock.feed.route import Route
@@ -26,6 +31,8 @@ from penstock.feed.stats import Stats
 from penstock.feed.world import World, agree, find_world, refuse_worker_processes
 
 STATE_FORMAT = 1
+FOLLOWED = "follow-"
+"""How the fingerprint of a state begins that was taken while a write was followed."""
 
 
 class Position(NamedTuple):
@@ -68,6 +75,8 @@ class Loader:
         self._verified = np.zeros(len(snapshot.index), bool)
         """The blocks whose bytes were checked; once is enough."""
         self._agreed = False
+        self._log = None if settings.log is None else TrainingLog(settings.log)
+        self._process = os.getpid()
 
     def __len__(self) -> int:
         """Batches that the next iteration gives; while one waits to be begun, those of a whole epoch.
@@ -93,7 +102,7 @@ class Loader:
         settings = self.settings
         return {
             "format": STATE_FORMAT,
-            "fingerprint": self.snapshot.manifest.fingerprint,
+            "fingerprint": self._fingerprint(self._position.epoch),
             "seed": settings.seed,
             "shuffle": settings.shuffle,
             "epoch": self._position.epoch,
@@ -102,18 +111,40 @@ class Loader:
             "window": settings.window,
         }
 
+    def _fingerprint(self, epoch: int) -> str:
+        """What tells the dataset that an epoch reads from any other."""
+        return self.snapshot.manifest.fingerprint
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where a loader of the same dataset stood; lanes and window are taken from it."""
-        own = self.state_dict()
+        own = {**self.state_dict(), "fingerprint": self._fingerprint(int(state.get("epoch", 0)))}
         for key in ("format", "fingerprint", "seed", "shuffle"):
             if state.get(key) != own[key]:
                 raise DatasetError(
                     f"the state is of another {key}: it says {state.get(key)!r}, and this loader has {own[key]!r}. "
-                    "Load it into a loader of the same dataset, seed and shuffle."
+                    + self._remedy(key, str(state.get(key)))
                 )
         self.settings = replace(self.settings, lanes=int(state["lanes"]), window=int(state["window"]))
         self._position = self._next = Position(int(state["epoch"]), int(state["t"]))
         self._asked = False
+
+    def _remedy(self, key: str, said: str) -> str:
+        """What to do with a state that says something else; of a write that was followed, what became of it."""
+        if key != "fingerprint" or not said.startswith(FOLLOWED):
+            return "Load it into a loader of the same dataset, seed and shuffle."
+        store = self.snapshot.store
+        version = follow_log.version_of(store, said.removeprefix(FOLLOWED))
+        if version is not None:
+            return (
+                f"It was taken while version {version} was being written: load it into a loader of "
+                f"pk.open({store.root!r}, follow=True, version={version})."
+            )
+        return (
+            f"It was taken while a write was followed that {store.root} has no version of: that write failed or was "
+            "killed, and its rows come again, in another order. The weights kept with this state have seen some of "
+            "them. Begin anew, with another folder for checkpoints; or keep the weights although these rows come to "
+            "them twice, by restoring without the loader."
+        )
 
     def world(self) -> World:
         """This process's rank among all, as said or as found now."""
@@ -129,6 +160,35 @@ class Loader:
     def verdict(self) -> str:
         """One sentence about the last iteration: which side bounds, with the arithmetic."""
         return self.stats.verdict()
+
+    def note(self, values: Mapping[str, float]) -> None:
+        """Add numbers of your own to the log, at the step that is under way; without `log=` they go nowhere.
+
+        Plain numbers, finite or not. What is noted while an epoch runs is written within a second.
+
+        >>> import pathlib, tempfile
+        >>> import pyarrow as pa
+        >>> import penstock as pk
+        >>> ds = pk.write(pa.table({"a": list(range(10))}), tempfile.mkdtemp())
+        >>> log = pathlib.Path(tempfile.mkdtemp(), "log.jsonl")
+        >>> loader = ds.numpy(batch_size=5, log=log)
+        >>> for batch in loader:
+        ...     loader.note({"mean": batch["a"].mean()})
+        >>> log.read_text().count('"mean"')
+        2
+        """
+        if self._log is None:
+            checked_numbers(values)
+        else:
+            self._log.note(values)
+
+    def __del__(
+        self, ending: Callable[[], bool] = sys.is_finalizing, process: Callable[[], int] = os.getpid
+    ) -> None:
+        # Where the interpreter ends, and in a fork, nothing is to be freed; one that was never whole has nothing. The
+        # functions come as arguments, since a module that ends has no names any more.
+        if not ending() and getattr(self, "_process", None) == process():
+            self.close()
 
     def close(self) -> None:
         """Free the memory that is kept for the next epoch, and the cache; the next epoch makes them anew."""
@@ -146,6 +206,7 @@ class Loader:
             agree({**self.state_dict(), "batch": steps.batch, "last": steps.last}, world)
             self._agreed = True
         start, stats = self._next, Stats(began=time.perf_counter())
+        logged = self._logged(stats, world, start, steps.left(start.t))
         epoch = Epoch(
             self.snapshot,
             self.specs,
@@ -160,23 +221,47 @@ class Loader:
         self._next, self._asked = Position(start.epoch + 1, 0), False
         self._position, self.stats = start, stats
         self._running += 1
-        whole, after = False, start.t
+        after = start.t
         try:
-            for sizes, batches in epoch.batches():
-                batches.reverse()
-                for rows in sizes:
-                    after += steps.batch
-                    # The state at the last batch is the next epoch's beginning: some trainers never ask for more.
-                    self._position = Position(start.epoch, after) if steps.left(after) else self._next
-                    self.stats.rows += rows
-                    epoch.follow(batches[-1])
-                    # Popped, so that nothing here keeps a batch alive that its user has let go.
-                    yield batches.pop()
-            whole = True
+            with logged:
+                try:
+                    for sizes, batches in epoch.batches():
+                        batches.reverse()
+                        for rows in sizes:
+                            after += steps.batch
+                            # The state at the last batch is the next epoch's beginning: some trainers ask for no more.
+                            self._position = Position(start.epoch, after) if steps.left(after) else self._next
+                            stats.steps += 1
+                            stats.rows += rows
+                            epoch.follow(batches[-1])
+                            # Popped, so that nothing here keeps a batch alive that its user has let go.
+                            yield batches.pop()
+                finally:
+                    epoch.close()
         finally:
+            epoch.close()  # where not even the log could begin; else it does nothing
             self._running -= 1
-            epoch.close(keep=whole)
         self._position = Position(start.epoch + 1, 0)
+
+    def _logged(
+        self, stats: Stats, world: World, start: Position, steps: int | None
+    ) -> AbstractContextManager[Any]:
+        """Log an epoch while the block runs, if a log is wanted. `steps`: how many it has left, where that is known."""
+        if self._log is None:
+            return nullcontext()
+        settings, batch = self.settings, self.settings.batch(world.size)
+        about = {
+            "dataset": self.snapshot.store.root,
+            "fingerprint": self._fingerprint(start.epoch),
+            "batch_size": batch // world.size,
+            "device": settings.device,
+            "tensors": [spec.name for spec in self.specs],
+            **{
+                name: getattr(settings, name)
+                for name in ("seed", "shuffle", "last", "lanes", "window", "cache")
+            },
+        }
+        return self._log.watch(stats, world, start.epoch, -(-start.t // batch), steps, about)
 
     def _route(self, world: World, steps: Steps, start: Position) -> Route:
         settings, blocks = self.settings, tuple(self.snapshot.index.rows.tolist())

@@ -1,8 +1,11 @@
-"""What `Dataset.numpy`, `.torch`, `.jax` and `.tensorflow` do: the tensors asked for, a `Loader` for the framework."""
+"""What `Dataset.numpy`, `.torch` and `.jax` do: the tensors asked for, a `Loader` for the framework.
+
+`penstock.feed.tensorflow_batches` has TensorFlow's, which is no `Loader`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +13,11 @@ from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
 from penstock.errors import DeviceError, MissingDependency, SelectionError, listed
 from penstock.feed import jax as jax_feed
-from penstock.feed import tensorflow as tensorflow_feed
 from penstock.feed import torch as torch_feed
-from penstock.feed.host_arena import as_numpy, as_torch
+from penstock.feed.arena import Room
+from penstock.feed.follow_loader import FollowLoader
+from penstock.feed.following import Following
+from penstock.feed.host_arena import Frame, HostArena, as_numpy, as_torch
 from penstock.feed.loader import Loader
 from penstock.feed.places import CudaPlace, HostPlace, Place
 from penstock.feed.settings import Settings
@@ -54,10 +59,23 @@ def suited(settings: Settings, snapshot: Snapshot) -> Settings:
     return replace(settings, threads=max(settings.threads, FAR_THREADS))
 
 
-def numpy_loader(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Settings) -> Loader:
+def numpy_loader(
+    snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Settings, following: Following | None = None
+) -> Loader:
     """Batches of NumPy arrays."""
     settings, shape = suited(settings, snapshot), shaping(specs, settings)
-    return Loader(snapshot, specs, settings, HostPlace(snapshot, specs, settings.cache, shape, as_numpy))
+
+    def place(snapshot: Snapshot) -> Place:
+        return HostPlace(snapshot, specs, settings.cache, shape, as_numpy)
+
+    if following is not None:
+        return FollowLoader(following, specs, settings, place, _shaper(specs, shape, as_numpy))
+    return Loader(snapshot, specs, settings, place(snapshot))
+
+
+def _shaper(specs: tuple[TensorSpec, ...], shape: Shaping, frame: Frame) -> HostArena:
+    """An arena without room for rows, for what it makes of those that are gathered already."""
+    return HostArena(specs, Room(1, 1, 1), shape, frame)
 
 
 def shaping(specs: tuple[TensorSpec, ...], settings: Settings) -> Shaping:
@@ -72,7 +90,11 @@ def shaping(specs: tuple[TensorSpec, ...], settings: Settings) -> Shaping:
 
 
 def torch_loader(
-    snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Settings, device: Any
+    snapshot: Snapshot,
+    specs: tuple[TensorSpec, ...],
+    settings: Settings,
+    device: Any,
+    following: Following | None = None,
 ) -> Loader:
     """Batches of torch tensors on a device."""
     torch_feed.check([spec.dtype for spec in specs], device)
@@ -87,20 +109,41 @@ def torch_loader(
             f"device {str(where)!r} is of a kind loaders do not know: they fill host memory and CUDA devices. Leave "
             "device out, and move the batches yourself."
         )
-    place: Place
     settings, shape = suited(settings, snapshot), shaping(specs, settings)
-    if where.type == "cuda":
-        place = CudaPlace(snapshot, specs, settings.cache, shape, where)
-    else:
-        place = HostPlace(snapshot, specs, settings.cache, shape, as_torch)
-    return Loader(snapshot, specs, settings, place)
+
+    def place(snapshot: Snapshot) -> Place:
+        if where.type == "cuda":
+            return CudaPlace(snapshot, specs, settings.cache, shape, where)
+        return HostPlace(snapshot, specs, settings.cache, shape, as_torch)
+
+    if following is not None:
+        move = _mover(where) if where.type == "cuda" else None
+        return FollowLoader(following, specs, settings, place, _shaper(specs, shape, as_torch), move)
+    return Loader(snapshot, specs, settings, place(snapshot))
 
 
-def jax_loader(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Settings, device: Any) -> Loader:
+def _mover(device: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Brings a batch from host memory to a device. The write bounds such an epoch: copies need not overlap."""
+
+    def moved(rows: Any) -> Any:
+        if isinstance(rows, Ragged):
+            return Ragged(moved(rows.values), moved(rows.offsets))
+        return rows.to(device)
+
+    return lambda batch: {name: moved(rows) for name, rows in batch.items()}
+
+
+def jax_loader(
+    snapshot: Snapshot,
+    specs: tuple[TensorSpec, ...],
+    settings: Settings,
+    device: Any,
+    following: Following | None = None,
+) -> Loader:
     """Batches of JAX arrays on a device; the user's transform sees those."""
     jax_feed.check([spec.dtype for spec in specs], device)
     after = settings.transform
-    dtypes = _dtypes(specs, settings)
+    dtypes = batch_dtypes(specs, settings)
 
     def place(batch: dict[str, Any]) -> dict[str, Any]:
         placed: dict[str, Any] = {}
@@ -114,53 +157,10 @@ def jax_loader(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Sett
                 placed[name] = jax_feed.place([rows], [dtypes[name]], device)[0]
         return placed if after is None else after(placed)
 
-    return numpy_loader(snapshot, specs, replace(settings, transform=place))
+    return numpy_loader(snapshot, specs, replace(settings, transform=place), following)
 
 
-def tensorflow_dataset(snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Settings) -> Any:
-    """A `tf.data.Dataset` of dictionaries; each iteration of it is one epoch."""
-    tensorflow_feed.check([spec.dtype for spec in specs], None)
-    import tensorflow as tf
-
-    # A transform is TensorFlow's own: it changes what the elements are.
-    loader = numpy_loader(snapshot, specs, replace(settings, transform=None))
-    rows = settings.batch(loader.world().size) // loader.world().size
-    size = None if settings.last == "short" else rows
-    lengths = padded_lengths(settings.pad, specs)
-    signature = {spec.name: _signature(tf, spec, size, lengths.get(spec.name)) for spec in specs}
-    signature |= {length_name(name): tf.TensorSpec((size,), tf.int32) for name in lengths}
-    if settings.last == "pad":
-        signature["valid"] = tf.TensorSpec((size,), tf.bool)
-    dtypes = _dtypes(specs, settings)
-
-    def batches() -> Iterator[dict[str, Any]]:
-        for batch in loader:
-            yield {name: _tensor(tf, each, dtypes[name]) for name, each in batch.items()}
-
-    found = tf.data.Dataset.from_generator(batches, output_signature=signature)
-    if len(loader):
-        found = found.apply(tf.data.experimental.assert_cardinality(len(loader)))
-    return found if settings.transform is None else found.map(settings.transform)
-
-
-def _dtypes(specs: tuple[TensorSpec, ...], settings: Settings) -> dict[str, str]:
+def batch_dtypes(specs: tuple[TensorSpec, ...], settings: Settings) -> dict[str, str]:
     """Of all tensors of a batch."""
     lengths = {length_name(name): "int32" for name in padded_lengths(settings.pad, specs)}
-    return {spec.name: spec.dtype for spec in specs} | lengths | {"valid": "bool"}
-
-
-def _signature(tf: Any, spec: TensorSpec, rows: int | None, length: int | None) -> Any:
-    dtype = getattr(tf, spec.dtype)
-    if length is not None:
-        return tf.TensorSpec((rows, length, *spec.shape), dtype)
-    if spec.ragged:
-        return tf.RaggedTensorSpec((rows, None, *spec.shape), dtype, ragged_rank=1, row_splits_dtype=tf.int64)
-    return tf.TensorSpec((rows, *spec.shape), dtype)
-
-
-def _tensor(tf: Any, rows: Any, dtype: str) -> Any:
-    if isinstance(rows, Ragged):
-        values, splits = _tensor(tf, rows.values, dtype), _tensor(tf, rows.offsets, "int64")
-        return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
-    # A copy: TensorFlow ends the process over memory that is not aligned, as the middle of a gather is.
-    return tf.convert_to_tensor(rows.view(tf.bfloat16.as_numpy_dtype) if dtype == "bfloat16" else rows)
+    return {spec.name: spec.dtype for spec in specs} | lengths | {VALID: "bool"}

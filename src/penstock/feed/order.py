@@ -11,6 +11,7 @@ CPU and on the GPU. Memory grows with blocks, never with rows. `loader` walks th
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +23,7 @@ from penstock.dtypes import Array
 
 ROUNDS = 6
 MASK = 0xFFFFFFFF
-CHUNK = 1 << 15
+CHUNK = 1 << 14
 """Rows are permuted so many at a time on the host: what lies between then stays in the processor's cache."""
 STAGGER = 64
 """First windows have so many different lengths, so that lanes ask for their next blocks at different times."""
@@ -40,13 +41,11 @@ def permutation(rows: int, keys: Array) -> Array:
     """
     sides = grid(np.array([rows]))
     a, b = int(sides[0][0]), int(sides[1][0])
-    cells = scramble if a * b > MASK else scramble_short
-    found = np.empty(rows, np.int64)
-    for start in range(0, rows, CHUNK):
-        found[start : start + CHUNK] = cells(np.arange(start, min(start + CHUNK, rows)), a, b, keys)
+    cells = scrambled_grid(a, b, keys)
+    found = cells[:rows]
     beyond = np.flatnonzero(found >= rows)
     while len(beyond):
-        found[beyond] = cells(found[beyond], a, b, keys)
+        found[beyond] = cells[found[beyond]]
         beyond = beyond[found[beyond] >= rows]
     return found
 
@@ -77,28 +76,53 @@ def scramble(cells: Any, a: Any, b: Any, keys: Any) -> Any:
     return left * b + right
 
 
-def scramble_short(cells: Array, a: int, b: int, keys: Array) -> Array:
-    """`scramble` for NumPy where the grid has fewer than 2**32 cells, and no side more than half: twice as fast."""
-    side_a, side_b = np.uint32(a), np.uint32(b)
-    short = cells.astype(np.uint32)
-    left = short // side_b
-    right = short - left * side_b
-    for number in range(0, ROUNDS, 2):
-        # Below zero these wrap to the largest numbers, so that the smaller of the two is the remainder.
-        left += _short_share(right, keys[number], side_a)
-        np.minimum(left, left - side_a, out=left)
-        right += _short_share(left, keys[number + 1], side_b)
-        np.minimum(right, right - side_b, out=right)
-    return left * side_b + right
+class _Workspace(threading.local):
+    """Arrays that a thread computes permutations in: memory asked for anew each time costs more than they do."""
+
+    def __init__(self) -> None:
+        self._arrays = np.empty((3, 0), np.int64)
+
+    def of(self, lines: int, width: int) -> tuple[Array, Array, Array]:
+        if self._arrays.shape[1] < lines * width:
+            self._arrays = np.empty((3, max(lines * width, CHUNK)), np.int64)
+        first, second, third = self._arrays[:, : lines * width].reshape(3, lines, width)
+        return first, second, third
 
 
-def _short_share(value: Array, key: Any, side: Any) -> Array:
-    x = value ^ np.uint32(key)
-    x *= np.uint32(0x9E3779B1)
-    x ^= x >> np.uint32(15)
-    x *= np.uint32(0x85EBCA77)
-    x ^= x >> np.uint32(13)
-    return ((x.astype(np.uint64) * np.uint64(side)) >> np.uint64(32)).astype(np.uint32)
+_workspace = _Workspace()
+
+
+def scrambled_grid(a: int, b: int, keys: Array) -> Array:
+    """`scramble` of all cells, in NumPy: what a half is shifted by depends on the other half alone, so it is looked up.
+
+    Few calls, each over many cells: threads that gather meanwhile hand the interpreter's lock over at every one. Halves
+    are not brought back below their sides in between; the tables go on as far as they may grow.
+    """
+    ways = ROUNDS // 2
+    left_at, right_at = np.arange(a), np.arange(b)
+    left_by, right_by, left_ends, right_ends = (
+        np.concatenate([table] * (ways + 1), axis=-1)
+        for table in (
+            _share(right_at, keys[::2, None], a),
+            _share(left_at, keys[1::2, None], b),
+            left_at * b,
+            right_at,
+        )
+    )
+    found = np.empty((a, b), np.int64)
+    lines = max(CHUNK // b, 1)
+    for start in range(0, a, lines):
+        part = found[start : start + lines]
+        left, right, shift = _workspace.of(*part.shape)
+        np.add(left_at[start : start + lines, None], left_by[0, :b], out=left)
+        np.take(right_by[0], left, out=right, mode="clip")
+        right += right_at
+        for way in range(1, ways):
+            left += np.take(left_by[way], right, out=shift, mode="clip")
+            right += np.take(right_by[way], left, out=shift, mode="clip")
+        np.take(left_ends, left, out=part, mode="clip")
+        part += np.take(right_ends, right, out=shift, mode="clip")
+    return found.reshape(-1)
 
 
 def _share(value: Any, key: Any, side: Any) -> Any:

@@ -5,6 +5,7 @@ A place makes arenas and knows what a row costs there. `penstock.feed.epoch` fil
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.dataset.snapshot import Snapshot
@@ -13,8 +14,11 @@ from penstock.errors import SelectionError
 from penstock.feed.arena import Arena, Room
 from penstock.feed.budget import Costs
 from penstock.feed.cache import CachedSource, HostCache, Source, check_room, row_bytes
-from penstock.feed.host_arena import Frame, HostArena
+from penstock.feed.host_arena import Buffers, Frame, HostArena
+from penstock.feed.leases import NoLease
+from penstock.feed.mapped import MappedRows, MappedSource
 from penstock.feed.shaping import Shaping
+from penstock.feed.source import held_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -28,11 +32,14 @@ class Place(Protocol):
     def costs(self, threads: int) -> Costs:
         """What memory is used for, where so many threads read."""
 
+    def begin(self) -> bool:
+        """An epoch begins, whose source is asked for next. False where arenas of earlier ones do not serve it."""
+
     def arena(self, room: Room) -> Arena:
         """A new arena of this size."""
 
-    def source(self, source: Source) -> Source:
-        """Where readers read: behind a cache in host memory, where one is wanted."""
+    def source(self, source: Source, ranks: int) -> Source:
+        """Where readers read: behind a cache in host memory, where one is wanted, as on so many ranks here."""
 
     def close(self) -> None:
         """Let the caches go."""
@@ -56,30 +63,56 @@ class HostPlace:
         self._snapshot, self._specs, self._shape = snapshot, specs, shape
         self._frame, self._wanted = frame, cache
         self._cache: HostCache | None = None
+        self._mapped: MappedRows | None = None
+        self._buffers = Buffers()
+        self._tried = cache is not None
+        """Whether it is known that the rows can, or cannot, be gathered out of a map."""
+        self._process = os.getpid()
 
     def costs(self, threads: int) -> Costs:
-        """Rows, and their order beside them."""
+        """Rows, their order beside them, and what readers decode."""
         row = row_bytes(self._snapshot, self._specs)
+        orders = 1 if self._map() is None else len(self._specs)
         gathers = HostArena.ahead + 2
-        return Costs(row, 8, HostArena.gather_bytes, gathers, 0, cached=self._wanted is not None)
+        decoded = held_bytes(self._snapshot, self._specs) * threads
+        return Costs(row, 8 * orders, HostArena.gather_bytes, gathers, 0, self._wanted is not None, decoded)
+
+    def begin(self) -> bool:
+        """Rows that were gathered out of a map are read from now on, where it cannot be had any more."""
+        serve = self._process == os.getpid()
+        if not serve:
+            # Forked: a thread that is not there may hold the lock of what batches are gathered into.
+            self._process, self._buffers = os.getpid(), Buffers()
+        mapped = self._map()
+        if mapped is not None:
+            try:
+                mapped.open()
+            except NoLease:
+                self._mapped = None
+                return False
+        return serve
 
     def arena(self, room: Room) -> Arena:
-        """Slots, or the cache with slots for the order alone."""
-        return HostArena(self._specs, room, self._shape, self._frame, self._host_cache())
+        """Slots; or rows where they lie, with slots for the order alone."""
+        rows = self._cache or self._map()
+        return HostArena(self._specs, room, self._shape, self._frame, rows, self._buffers)
 
-    def source(self, source: Source) -> Source:
-        """Behind the cache."""
-        cache = self._host_cache()
-        return source if cache is None else CachedSource(source, cache)
+    def source(self, source: Source, ranks: int) -> Source:
+        """Behind the cache, or the map."""
+        if self._wanted is not None:
+            if self._cache is None:
+                self._cache = HostCache(self._snapshot, self._specs, ranks)
+            return CachedSource(source, self._cache)
+        return source if self._mapped is None else MappedSource(source, self._mapped)
 
-    def _host_cache(self) -> HostCache | None:
-        if self._wanted is not None and self._cache is None:
-            self._cache = HostCache(self._snapshot, self._specs)
-        return self._cache
+    def _map(self) -> MappedRows | None:
+        if not self._tried:
+            self._mapped, self._tried = MappedRows.over(self._snapshot, self._specs), True
+        return self._mapped
 
     def close(self) -> None:
-        """Let the cache go."""
-        self._cache = None
+        """Let the cache go, and what batches were gathered into."""
+        self._cache, self._buffers = None, Buffers()
 
 
 class CudaPlace:
@@ -99,12 +132,17 @@ class CudaPlace:
         self._on_device: DeviceCache | None = None
 
     def costs(self, threads: int) -> Costs:
-        """Slots and gathers on the device, and pinned memory for every reader."""
+        """Slots and gathers on the device; for every reader pinned memory, and what it decodes."""
         from penstock.feed.cuda_arena import STAGE_BYTES, STAGES, CudaArena
 
         row, gathers = row_bytes(self._snapshot, self._specs), CudaArena.ahead + 2
         pinned = STAGES * STAGE_BYTES * threads
-        return Costs(row, 0, CudaArena.gather_bytes, gathers, pinned, self._wanted == "device")
+        decoded = held_bytes(self._snapshot, self._specs) * threads
+        return Costs(row, 0, CudaArena.gather_bytes, gathers, pinned, self._wanted == "device", decoded)
+
+    def begin(self) -> bool:
+        """Arenas serve for good."""
+        return True
 
     def arena(self, room: Room) -> Arena:
         """Slots on the device, or the cache there."""
@@ -124,15 +162,18 @@ class CudaPlace:
             self._on_device = DeviceCache(self._snapshot, fixed, self._device)
         return self._on_device
 
-    def source(self, source: Source) -> Source:
+    def source(self, source: Source, ranks: int) -> Source:
         """Ragged tensors have no place on the device, so their cache is the host's."""
         on_host = tuple(spec for spec in self._specs if self._wanted == "host" or spec.ragged)
         if self._wanted is None or not on_host:
             return source
         if self._on_host is None:
-            self._on_host = HostCache(self._snapshot, on_host)
+            self._on_host = HostCache(self._snapshot, on_host, ranks)
         return CachedSource(source, self._on_host)
 
     def close(self) -> None:
-        """Let the caches go."""
+        """Let the caches go, and pinned memory; no arena is left."""
+        from penstock.feed.cuda_arena import give_pinned_back
+
         self._on_host = self._on_device = None
+        give_pinned_back()

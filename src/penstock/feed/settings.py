@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,9 @@ class Settings:
     cache: str | None = None
     pad: Pad = None
     nested: bool = False
+    device: str = "cpu"
+    """Where batches end up; for the log."""
+    log: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if (self.batch_size is None) == (self.global_batch_size is None):
@@ -51,6 +55,21 @@ class Settings:
                 raise SelectionError(f"{name}={value!r}: choose one of {', '.join(map(repr, choices))}.")
         if not isinstance(self.seed, int) or isinstance(self.seed, bool):
             raise SelectionError(f"seed={self.seed!r}: a whole number is wanted.")
+        self._check_log()
+
+    def _check_log(self) -> None:
+        if self.log is None:
+            return
+        if not isinstance(self.log, (str, os.PathLike)) or not isinstance(os.fspath(self.log), str):
+            raise SelectionError(f"log={self.log!r}: the path of a file is wanted, such as 'run/log.jsonl'.")
+        path = os.fspath(self.log)
+        if "://" in path:
+            raise SelectionError(
+                f"log={path!r}: a log is appended to, so it has to lie on a disk, and not in an object store. Choose a "
+                "path of this machine, and copy it afterwards."
+            )
+        if os.path.isdir(path) or not os.path.basename(path):
+            raise SelectionError(f"log={path!r} is a folder: name a file in it, such as 'log.jsonl'.")
 
     def batch(self, world: int) -> int:
         """Rows of a step on all ranks together."""

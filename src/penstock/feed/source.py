@@ -8,9 +8,11 @@ the first time they are read.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +26,9 @@ from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.errors import CorruptError, StorageError
 from penstock.feed.route import Fetch
 from penstock.wire.ragged import Packed, Ragged
+
+PASS_BYTES = 256 << 10
+"""Read at a time of what is only checked; small enough to stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,83 @@ class HeldRun:
     tensors: Mapping[str, Packed]
 
 
+def is_direct(snapshot: Snapshot, specs: Sequence[TensorSpec]) -> bool:
+    """Whether these tensors' rows lie on this machine as they are in memory."""
+    manifest = snapshot.manifest
+    plain = snapshot.committed and manifest.storage == "arrow" and manifest.compression is None
+    return plain and snapshot.store.local is not None and not any(spec.ragged for spec in specs)
+
+
+def held_bytes(snapshot: Snapshot, specs: Sequence[TensorSpec]) -> int:
+    """The most bytes that one reader has in memory of its own while it reads a block of these tensors."""
+    index = snapshot.index
+    if is_direct(snapshot, specs) or not len(index):
+        return 0
+    if not index.buffers.size:
+        # Parquet and plain files: there are the bytes of the file, what is decoded of them, and what that is packed to.
+        fixed = sum(spec.row_bytes for spec in specs if not spec.ragged)
+        largest = int(index.rows.max()) * fixed
+        ragged = int(index.length.max()) if any(spec.ragged for spec in specs) else 0
+        return 3 * (largest + ragged)
+    places = buffer_places(snapshot)
+    chosen = [places[spec.name] + more for spec in specs for more in range(1 + spec.ragged)]
+    buffers = index.buffers[:, chosen]
+    held = buffers["length"] + (buffers["raw"] if snapshot.manifest.compression is not None else 0)
+    return int(held.sum(axis=1).max())
+
+
+def buffer_places(snapshot: Snapshot) -> dict[str, int]:
+    """Of each tensor the number of its first buffer among those of a block."""
+    found, place = {}, 0
+    for spec in snapshot.manifest.tensors:
+        found[spec.name] = place
+        place += 1 + spec.ragged
+    return found
+
+
+def most_open_files() -> int:
+    """How many shards may be open at a time: half of what the process may have; the rest is the user's."""
+    try:
+        import resource
+    except ImportError:  # not Unix
+        return 256
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else soft // 2
+
+
+class OpenFiles:
+    """Counts the shards that readers keep open: the limit is the process's, and a part that is followed has its own.
+
+    >>> files = OpenFiles()
+    >>> files.take(), files.give_back(1)
+    (True, None)
+    """
+
+    def __init__(self) -> None:
+        self._count, self._lock = 0, threading.Lock()
+
+    def forked(self) -> None:
+        """In a process that was forked: who held the lock perhaps is not there. The files are, and count."""
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Count one more, if it may be kept open."""
+        with self._lock:
+            room = self._count < most_open_files()
+            self._count += room
+            return room
+
+    def give_back(self, count: int) -> None:
+        """So many were closed."""
+        with self._lock:
+            self._count -= count
+
+
+KEPT = OpenFiles()
+if hasattr(os, "register_at_fork"):  # Unix
+    os.register_at_fork(after_in_child=KEPT.forked)
+
+
 class RowSource:
     """Reads runs of rows of a snapshot's blocks; safe in many threads. `close` gives the files back."""
 
@@ -51,14 +133,8 @@ class RowSource:
         self._snapshot, self._specs, self._verified = snapshot, specs, verified
         self._files: dict[int, int] = {}
         self._lock = threading.Lock()
-        manifest = snapshot.manifest
-        plain = snapshot.committed and manifest.storage == "arrow" and manifest.compression is None
-        self._direct = plain and snapshot.store.local is not None and not any(spec.ragged for spec in specs)
-        self._places = {}
-        place = 0
-        for spec in manifest.tensors:
-            self._places[spec.name] = place
-            place += 1 + spec.ragged
+        self._direct = is_direct(snapshot, specs)
+        self._places = buffer_places(snapshot)
         # As plain numbers: single elements of arrays are slow, and readers share one interpreter.
         self._offsets = {
             spec.name: snapshot.index.buffers[:, self._places[spec.name]]["offset"].tolist()
@@ -94,8 +170,11 @@ class RowSource:
     ) -> dict[str, Ragged]:
         """Fill the views with a run of rows; ragged tensors are returned, fixed ones without a view left out."""
         due = self._verified is not None and not self._verified[fetch.block]
-        if self._direct and (check is not None or not due):
-            self._read_direct(fetch, views, check)
+        if self._direct:
+            if due and check is None:
+                self._read_checked(fetch, views)
+            else:
+                self._read_direct(fetch, views, check)
             return {}
         found = self._read_decoded(fetch, views, due and self._snapshot.committed)
         if self._verified is not None:
@@ -103,20 +182,50 @@ class RowSource:
         return found
 
     def _read_direct(self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None) -> None:
-        file = self._file(self._shards[fetch.block])
-        for spec in self._specs:
-            if spec.name not in views:
-                continue
-            view, done = views[spec.name], 0
-            offset = self._offsets[spec.name][fetch.block] + fetch.first * spec.row_bytes
-            while done < view.nbytes:
-                got = os.preadv(file, [view[done:]], offset + done)
-                if got == 0:
-                    raise CorruptError([self._shard(fetch.block).file], "the file ends too early")
-                done += got
-            if check is not None:
-                check.running[spec.name].update(view)
-            self.bytes_read += done
+        if not views:
+            return
+        with self._opened(self._shards[fetch.block]) as file:
+            for spec in self._specs:
+                if spec.name in views:
+                    self._fill(file, spec, fetch, views[spec.name])
+                    if check is not None:
+                        check.running[spec.name].update(views[spec.name])
+
+    def _read_checked(self, fetch: Fetch, views: Mapping[str, memoryview]) -> None:
+        """A part of a block that is due to be checked: the rest of it passes through a little memory."""
+        kind, _ = checksum.parse(self._shard(fetch.block).checksum)
+        check = BlockCheck(fetch.block, {spec.name: checksum.new(kind) for spec in self._specs})
+        after = fetch.first + fetch.rows
+        rest = int(self._snapshot.index.rows[fetch.block]) - after
+        with self._opened(self._shards[fetch.block]) as file:
+            # A block counts as checked only when all its tensors are.
+            for spec in self._specs:
+                self._pass(file, spec, Fetch(fetch.block, 0, fetch.first, 0), check)
+                if spec.name in views:
+                    self._fill(file, spec, fetch, views[spec.name])
+                    check.running[spec.name].update(views[spec.name])
+                else:
+                    self._pass(file, spec, fetch, check)
+                self._pass(file, spec, Fetch(fetch.block, after, rest, 0), check)
+        self.confirm(check)
+
+    def _pass(self, file: int, spec: TensorSpec, fetch: Fetch, check: BlockCheck) -> None:
+        """Add rows that nobody wants to the checksums of their block."""
+        most = max(PASS_BYTES // max(spec.row_bytes, 1), 1)
+        room = memoryview(bytearray(min(most, fetch.rows) * spec.row_bytes))
+        for part in fetch.parts(most):
+            view = room[: part.rows * spec.row_bytes]
+            self._fill(file, spec, part, view)
+            check.running[spec.name].update(view)
+
+    def _fill(self, file: int, spec: TensorSpec, fetch: Fetch, view: memoryview) -> None:
+        offset, done = self._offsets[spec.name][fetch.block] + fetch.first * spec.row_bytes, 0
+        while done < view.nbytes:
+            got = os.preadv(file, [view[done:]], offset + done)
+            if got == 0:
+                raise CorruptError([self._shard(fetch.block).file], "the file ends too early")
+            done += got
+        self.bytes_read += done
 
     def _read_decoded(self, fetch: Fetch, views: Mapping[str, memoryview], check: bool) -> dict[str, Ragged]:
         names = [spec.name for spec in self._specs if spec.ragged or spec.name in views]
@@ -165,26 +274,52 @@ class RowSource:
     def _buffer(self, block: int, name: str) -> Any:
         return self._snapshot.index.buffers[block, self._places[name]]
 
-    def _file(self, shard: int) -> int:
-        found = self._files.get(shard)
-        if found is not None:
-            return found
-        with self._lock:
-            if shard not in self._files:
-                name = self._snapshot.manifest.shards[shard].file
-                assert self._snapshot.store.local is not None
-                path = os.path.join(self._snapshot.store.local, name)
-                try:
-                    self._files[shard] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                except FileNotFoundError:
-                    raise CorruptError([name], "the file is not there") from None
-                except OSError as error:
-                    raise StorageError("read", path, error.strerror or str(error), "") from None
-            return self._files[shard]
+    @contextmanager
+    def _opened(self, shard: int) -> Iterator[int]:
+        """A shard's file; it stays open, unless many do."""
+        if shard not in self._files:
+            with self._lock:
+                if shard not in self._files and KEPT.take():
+                    try:
+                        self._files[shard] = self._open(shard)
+                    except BaseException:
+                        KEPT.give_back(1)
+                        raise
+        kept = self._files.get(shard)
+        if kept is not None:
+            yield kept
+            return
+        file = self._open(shard)
+        try:
+            yield file
+        finally:
+            os.close(file)
+
+    def _open(self, shard: int) -> int:
+        name = self._snapshot.manifest.shards[shard].file
+        assert self._snapshot.store.local is not None
+        path = os.path.join(self._snapshot.store.local, name)
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise CorruptError([name], "the file is not there") from None
+        except OSError as error:
+            raise StorageError("read", path, error.strerror or str(error), _remedy(error)) from None
 
     def close(self) -> None:
         """Close the files."""
         with self._lock:
-            for file in self._files.values():
+            while self._files:
+                # Taken out first: a number that is closed twice may be somebody else's by then.
+                _, file = self._files.popitem()
                 os.close(file)
-            self._files.clear()
+                KEPT.give_back(1)
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno not in (errno.EMFILE, errno.ENFILE):
+        return ""
+    return (
+        "Readers keep half of what this process may open, and something else has the rest: raise the limit (ulimit "
+        "-n), pass a smaller threads=, or close what is open."
+    )

@@ -9,13 +9,37 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 from penstock.feed.route import Fetch, Need
+from penstock.feed.stats import Work
 
 POLL_SECONDS = 0.2
+THREADS = "penstock"
+"""How the names of the feed's own threads begin."""
+
+
+class Worker(threading.Thread):
+    """A thread of the feed, which tells when it is over."""
+
+    def __init__(self, target: Callable[[], None], name: str) -> None:
+        super().__init__(target=target, name=f"{THREADS}-{name}", daemon=True)
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Do what it was made for."""
+        try:
+            super().run()
+        finally:
+            self._over.set()
+
+    def wait(self) -> None:
+        """Return when it is over, if it was ever started."""
+        if self.ident is not None:
+            self._over.wait()
+            self.join()
 
 
 @dataclass(frozen=True)
@@ -41,51 +65,39 @@ Finish = Callable[[int, Need, int], None]
 """Called by the reader that completes a window, before it is ready."""
 
 
-@dataclass
-class Waiting:
-    """How long each side waited for the other, in seconds."""
-
-    readers: float = 0.0
-    consumer: float = 0.0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def add_readers(self, seconds: float) -> None:
-        """Some reader waited for a slot."""
-        with self.lock:
-            self.readers += seconds
-
-
 class Readers:
-    """Threads that fetch windows, from `start` to `stop`."""
+    """Threads that fetch windows, from `start` until `halt`."""
 
     def __init__(
-        self, needs: Iterable[Need], read: Read, finish: Finish, slots: int, threads: int, waiting: Waiting
+        self, needs: Iterable[Need], read: Read, finish: Finish, slots: int, threads: int, work: Work
     ) -> None:
         self._jobs = ((need, fetch) for need in needs for fetch in need.fetches)
-        self._read, self._finish, self._waiting = read, finish, waiting
-        self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._read, self._finish, self._work = read, finish, work
+        self._free: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        """Slots; None to wake those who wait for one."""
         for slot in range(slots):
             self._free.put(slot)
         self._done: queue.SimpleQueue[Ready | BaseException] = queue.SimpleQueue()
-        self._turn = threading.Lock()
+        self._turn, self._counting = threading.Lock(), threading.Lock()
         self._open: _Open | None = None
         self._stopped = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._run, args=(number,), name=f"penstock-reader-{number}", daemon=True)
-            for number in range(threads)
-        ]
+        self._threads = [Worker(partial(self._run, number), f"reader-{number}") for number in range(threads)]
 
     def start(self) -> None:
         """Begin to read."""
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> None:
-        """End the threads; what they were reading is dropped."""
+    def halt(self) -> None:
+        """Have the threads end; what they are reading is dropped."""
         self._stopped.set()
+        for _ in self._threads:
+            self._free.put(None)
+
+    def wait(self) -> None:
+        """Return when they have ended."""
         for thread in self._threads:
-            if thread.is_alive() and thread is not threading.current_thread():
-                thread.join()
+            thread.wait()
 
     def next(self) -> Ready:
         """The next window that has become ready, in whatever order; raises what a reader raised."""
@@ -97,7 +109,7 @@ class Readers:
                     raise RuntimeError("the readers ended before all rows were read") from None
                 continue
             if isinstance(found, BaseException):
-                self._stopped.set()
+                self.halt()
                 raise found
             return found
 
@@ -116,12 +128,14 @@ class Readers:
                 if job is None:
                     return
                 window, fetch = job
-                self._read(number, fetch, window.slot)
-                with self._waiting.lock:
-                    window.left -= 1
-                    last = window.left == 0
+                with self._work:
+                    self._read(number, fetch, window.slot)
+                    with self._counting:
+                        window.left -= 1
+                        last = window.left == 0
+                    if last:
+                        self._finish(number, window.need, window.slot)
                 if last:
-                    self._finish(number, window.need, window.slot)
                     self._done.put(Ready(window.need, window.slot))
         except BaseException as error:
             self._done.put(error)
@@ -134,22 +148,8 @@ class Readers:
                 return None
             need, fetch = job
             if self._open is None or self._open.need is not need:
-                slot = self._slot()
-                if slot is None:
+                slot = self._free.get()
+                if slot is None or self._stopped.is_set():
                     return None
                 self._open = _Open(need, slot, len(need.fetches))
             return self._open, fetch
-
-    def _slot(self) -> int | None:
-        try:
-            return self._free.get_nowait()
-        except queue.Empty:
-            began = time.perf_counter()
-        while not self._stopped.is_set():
-            try:
-                slot = self._free.get(timeout=POLL_SECONDS)
-            except queue.Empty:
-                continue
-            self._waiting.add_readers(time.perf_counter() - began)
-            return slot
-        return None

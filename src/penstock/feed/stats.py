@@ -2,19 +2,64 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from penstock.errors import humane_bytes
 
 BOUND_SHARE = 0.05
 """A consumer that waits less of its time is what bounds."""
-IDLE_SHARE = 0.5
-"""Readers that have nothing to do for more of the time are not what bounds."""
+
+
+class Work:
+    """Seconds in which threads were busy, added up, those that are busy right now included: `with work:` is at work.
+
+    >>> work = Work(2.0)
+    >>> with work:
+    ...     pass
+    >>> 2.0 < work.seconds < 3.0
+    True
+    """
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._lock = threading.Lock()
+        self._busy, self._seconds, self._any, self._changed = 0, seconds, 0.0, 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Of all threads, until now."""
+        self._add(0)
+        return self._seconds
+
+    @property
+    def any_seconds(self) -> float:
+        """In which at least one was busy, until now."""
+        self._add(0)
+        return self._any
+
+    def _add(self, threads: int) -> None:
+        with self._lock:
+            now = time.perf_counter()
+            passed = now - self._changed if self._busy else 0.0
+            self._seconds, self._any = self._seconds + self._busy * passed, self._any + passed
+            self._busy, self._changed = self._busy + threads, now
+
+    def __enter__(self) -> None:
+        self._add(1)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._add(-1)
 
 
 @dataclass
 class Stats:
     """What an iteration has done so far."""
 
+    steps: int = 0
     rows: int = 0
     row_bytes: int = 0
     bytes_read: int = 0
@@ -22,36 +67,107 @@ class Stats:
     ended: float | None = None
     waited: float = 0.0
     """Seconds in which the consumer waited for a batch."""
-    readers_waited: float = 0.0
-    """Seconds in which readers, added up, waited for memory to become free."""
+    start_waited: float = 0.0
+    """Seconds of `waited` before the first batch was there."""
+    gather_waited: float = 0.0
+    """Seconds of `waited` in which all rows were there, and the batch was not."""
+    writer_waited: float = 0.0
+    """Seconds of `waited` in which a write that is followed had not come so far."""
     memory: int = 0
-    """Bytes that the loader uses on this rank."""
+    """Bytes that are set aside on this rank, and the most that the loader takes of what `memory=` bounds: windows,
+    gathers, and what readers have for themselves. A cache, and batches that somebody holds, come on top."""
     threads: int = 0
+    readers: Work = field(default_factory=Work)
+    """What the threads that read have done."""
+    asked: float | None = None
+    """When the consumer began to wait, while it does."""
 
-    def verdict(self) -> str:
-        """Which side bounds.
+    def wait(self) -> None:
+        """The consumer waits for a batch from now on."""
+        self.asked = time.perf_counter()
 
-        >>> print(Stats(rows=10**6, row_bytes=1000, ended=10.0, waited=0.1, threads=4).verdict())
-        the consumer bounds: it waited 0.1 s of 10.0 s (1%), and took 0.10 GB/s; a faster feed would change nothing.
+    def go_on(self) -> float:
+        """It waits no more; the seconds that it has waited."""
+        # In this order, for who looks at it from another thread meanwhile.
+        asked, self.asked = self.asked, None
+        waited = 0.0 if asked is None else time.perf_counter() - asked
+        self.waited += waited
+        if not self.rows:
+            self.start_waited += waited
+        return waited
+
+    @property
+    def waited_until_now(self) -> float:
+        """With the wait that is under way."""
+        asked = self.asked
+        return self.waited + (0.0 if asked is None else time.perf_counter() - asked)
+
+    @property
+    def bound(self) -> str | None:
+        """Which side bounds: "consumer", "write", "start", "gather" or "reading"; None before anything was read.
+
+        >>> Stats(rows=10, ended=10.0, waited=8.0, gather_waited=1.0).bound
+        'reading'
         """
         if not self.rows:
+            return None
+        if self.waited / self.seconds < BOUND_SHARE:
+            return "consumer"
+        if self.writer_waited > self.waited / 2:
+            return "write"
+        # Who waits for the first batch alone, with readers that soon have nothing to do, has short epochs, and no slow
+        # feed.
+        if (self.waited - self.start_waited) / self.seconds < BOUND_SHARE and self._idle > 1 / 2:
+            return "start"
+        return "gather" if self.gather_waited > self.waited / 2 else "reading"
+
+    @property
+    def readers_waited(self) -> float:
+        """Seconds in which readers, added up, had nothing to do: no memory was free, or all was read."""
+        return max(self.threads * self.seconds - self.readers.seconds, 0.0)
+
+    @property
+    def _idle(self) -> float:
+        """The share of the time in which a reader had nothing to do."""
+        return self.readers_waited / (self.threads * self.seconds) if self.threads else 0.0
+
+    def verdict(self) -> str:
+        """Which side bounds, in a sentence.
+
+        >>> print(Stats(rows=10**6, row_bytes=1000, ended=10.0, waited=0.1, threads=4).verdict())
+        the consumer bounds: it waited 0.1 s of 10.0 s (1%), and took 100.0 MB/s; a faster feed would change nothing.
+        """
+        bound = self.bound
+        if bound is None:
             return "nothing was read yet."
-        share = self.waited / self.seconds
-        rate = self.bytes_per_second / 1e9
-        if share < BOUND_SHARE:
+        share, idle = self.waited / self.seconds, self._idle
+        rate = f"{humane_bytes(round(self.bytes_per_second))}/s"
+        if bound == "consumer":
             return (
-                f"the consumer bounds: it waited {self.waited:.1f} s of {self.seconds:.1f} s ({share:.0%}), and took "
-                f"{rate:.2f} GB/s; a faster feed would change nothing."
+                f"the consumer bounds: it waited {self.waited:,.1f} s of {self.seconds:,.1f} s ({share:.0%}), and took "
+                f"{rate}; a faster feed would change nothing."
             )
-        idle = self.readers_waited / (self.threads * self.seconds) if self.threads else 0.0
-        if idle > IDLE_SHARE:
+        if bound == "write":
             return (
-                f"the gather bounds: the consumer waited {share:.0%} of {self.seconds:.1f} s at {rate:.2f} GB/s, while "
-                f"{self.threads} readers had nothing to do {idle:.0%} of it; larger batches, or fewer tensors, help."
+                f"the write bounds: the consumer waited {self.waited:,.1f} s of {self.seconds:,.1f} s ({share:.0%}), "
+                f"{self.writer_waited:,.1f} s of it for parts to land; a faster feed would change nothing."
+            )
+        if bound == "start":
+            return (
+                f"the start bounds: the consumer waited {self.start_waited:,.2f} s for the first batch, and "
+                f"{self.waited - self.start_waited:,.2f} s for all others, of {self.seconds:,.1f} s at {rate}; "
+                f"{self.threads} readers had nothing to do {idle:.0%} of the time. Longer epochs would help, and a "
+                "faster feed would change little."
+            )
+        if bound == "gather":
+            return (
+                f"the gather bounds: the consumer waited {share:.0%} of {self.seconds:,.1f} s at {rate}, most of it "
+                f"for rows that were read already; {self.threads} readers had nothing to do {idle:.0%} of the time. "
+                "Larger batches, or fewer tensors, help."
             )
         return (
-            f"reading bounds: the consumer waited {share:.0%} of {self.seconds:.1f} s at {rate:.2f} GB/s, and "
-            f"{self.threads} readers were busy {1 - idle:.0%} of it; faster storage, or more ranks, would help."
+            f"reading bounds: the consumer waited {share:.0%} of {self.seconds:,.1f} s at {rate}, and {self.threads} "
+            f"readers were busy {1 - idle:.0%} of the time; faster storage, or more ranks, would help."
         )
 
     @property

@@ -36,10 +36,21 @@ class World:
 def find_world(
     rank: int | None = None, world: int | None = None, environment: Mapping[str, str] | None = None
 ) -> World:
-    """The world as said, or as found; two sources that disagree are an error.
+    """The world as said, or as found, or this process alone; two sources that disagree are an error.
 
     >>> find_world(environment={"RANK": "2", "WORLD_SIZE": "4"})
     World(rank=2, size=4)
+    """
+    return told_world(rank, world, environment) or World()
+
+
+def told_world(
+    rank: int | None = None, world: int | None = None, environment: Mapping[str, str] | None = None
+) -> World | None:
+    """The world, where anything tells it by now; a process group may still come.
+
+    >>> told_world(environment={}), told_world(0, 1, environment={})
+    (None, World(rank=0, size=1))
     """
     if (rank is None) != (world is None):
         raise SelectionError(f"rank={rank} and world={world}: pass both, or neither.")
@@ -60,7 +71,7 @@ def find_world(
     if len(different) > 1:
         told = "; ".join(f"{name} says rank {each.rank} of {each.size}" for name, each in found.items())
         raise SelectionError(f"the sources of rank and world disagree: {told}. Pass rank= and world=.")
-    return different.pop() if different else World()
+    return different.pop() if different else None
 
 
 def _torch() -> World | None:
@@ -103,6 +114,20 @@ def _tensorflow(environment: Mapping[str, str]) -> World | None:
     if kind not in sizes or not sum(sizes.values()):
         return None
     return World(index + (sizes["chief"] if kind == "worker" else 0), sum(sizes.values()))
+
+
+def ranks_here(world: int, environment: Mapping[str, str] | None = None) -> int:
+    """How many ranks of such a world share this machine's memory, as far as the launcher tells.
+
+    >>> (
+    ...     ranks_here(16, {"LOCAL_WORLD_SIZE": "8"}),
+    ...     ranks_here(1, {"LOCAL_WORLD_SIZE": "8"}),
+    ...     ranks_here(16, {}),
+    ... )
+    (8, 1, 1)
+    """
+    told = (os.environ if environment is None else environment).get("LOCAL_WORLD_SIZE", "")
+    return max(min(int(told), world), 1) if told.isdigit() else 1
 
 
 def agree(mine: Mapping[str, Any], world: World) -> None:

@@ -73,11 +73,11 @@ class LocalStore:
             return os.stat(self.locate(name)).st_size
 
     def open_input(self, name: str) -> Any:
-        """The file, mapped into memory."""
+        """The file, to be read; a map of it would end the process where the file is cut short under it."""
         import pyarrow as pa
 
         with telling("read", self.locate(name), absent=True):
-            return pa.memory_map(self.locate(name))
+            return pa.OSFile(self.locate(name))
 
     def entries(self, folder: str = "") -> list[Entry]:
         """All files below a folder, sorted by name."""

@@ -1,0 +1,287 @@
+"""Shards as arrays: rows are gathered straight out of the page cache, without a copy of their own.
+
+Each tensor of a dataset is one array over addresses that belong to nobody, with the shards mapped into it one after the
+other, so that a gather is one `take` as everywhere else. That needs buffers that begin at multiples of a row, as
+`pk.write` lays them, uncompressed Arrow files on a local disk, and leases (`penstock.feed.leases`); where anything
+of this is missing, `MappedRows.over` says no, and rows are read. Readers have the kernel bring a window's pages in;
+once its rows are handed out the pages are let go, so that no more of a dataset is mapped than would be read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from penstock.dataset.snapshot import Snapshot
+from penstock.dtypes import DTYPES, Array, TensorSpec
+from penstock.errors import StorageError
+from penstock.feed.cache import Source
+from penstock.feed.leases import Leases, NoLease
+from penstock.feed.route import Fetch, Need
+from penstock.feed.source import BlockCheck, buffer_places, is_direct, most_open_files
+from penstock.wire.ragged import Ragged
+
+WIDE = 512
+"""Bytes of a tensor's row; below it the one copy saved is worth less than what looking rows up in small pages costs."""
+WIDE_SHARE = 0.9
+"""Of a row's bytes, those in wide tensors; else there are many tensors, and each costs a look of its own."""
+LEAST_BUFFER = 1 << 20
+"""Bytes of a block in a wide tensor; below it so much of what is mapped are neighbours that `memory` would not hold."""
+MOST_MAPS = 10_000
+"""The system allows a process some 65,000, and a map may count twice."""
+POPULATE_READ = 22
+"""MADV_POPULATE_READ, of Linux 5.14 and later: an error where touching the pages would end the process."""
+PAGE = mmap.PAGESIZE
+AROUND = 64 << 10
+"""A touched page brings its neighbours along, within such a stretch of addresses."""
+LARGE = 2 << 20
+"""Where the page cache keeps files in stretches of so many bytes, one entry maps a whole one, if addresses allow it. An
+epoch of 1 KB rows then took a fifth less processor time."""
+MOST_ADDRESSES = 1 << 40
+"""Of one tensor with shards that begin at multiples of `LARGE` and of a row; a process has some 2**47."""
+FAILED = ctypes.c_void_p(-1).value
+NO_RESERVE, FIXED = 0x4000, 0x10
+
+
+def _libc() -> Any:
+    found = ctypes.CDLL(None, use_errno=True)
+    found.mmap.restype = ctypes.c_void_p
+    found.mmap.argtypes = [
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
+    ]  # fmt: skip
+    found.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    found.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return found
+
+
+class _Region:
+    """The addresses of one tensor, with all shards in them."""
+
+    def __init__(self, libc: Any, spec: TensorSpec, sizes: Sequence[int], files: Sequence[int]) -> None:
+        self._libc, self._spec = libc, spec
+        step = math.lcm(LARGE, spec.row_bytes)
+        if len(sizes) * step + sum(sizes) > MOST_ADDRESSES:
+            step = math.lcm(PAGE, spec.row_bytes)
+        lengths = np.array([-(-size // step) * step for size in sizes], np.int64)
+        self.starts: Array = np.concatenate([[0], np.cumsum(lengths)])
+        """Where each shard begins; a multiple of a page, a large one if that can be, and of a row."""
+        self._size = int(self.starts[-1])
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
+        self._reserved = self._map(None, self._size + LARGE, 0, private, -1)
+        self.base = -(-self._reserved // LARGE) * LARGE
+        try:
+            for start, size, file in zip(self.starts.tolist(), sizes, files, strict=False):
+                self._map(self.base + start, size, mmap.PROT_READ, mmap.MAP_SHARED | FIXED, file)
+        except BaseException:
+            self.close()
+            raise
+
+    def _map(self, where: int | None, size: int, access: int, flags: int, file: int) -> int:
+        found = self._libc.mmap(where, size, access, flags, file, 0)
+        if found is None or found == FAILED:
+            raise NoLease(os.strerror(ctypes.get_errno()))
+        return int(found)
+
+    def array(self) -> Array:
+        """All of it as rows; those that lie in no buffer may be no memory at all."""
+        raw = (ctypes.c_uint8 * self._size).from_address(self.base)
+        flat: Array = np.frombuffer(memoryview(raw), np.uint8).view(DTYPES[self._spec.dtype].storage)
+        return flat.reshape(-1, *self._spec.shape)
+
+    def populate(self, start: int, stop: int) -> int:
+        """Bring pages in; 0, or the number of an error."""
+        first = start // PAGE * PAGE
+        done = self._libc.madvise(self.base + first, stop - first, POPULATE_READ)
+        return ctypes.get_errno() if done else 0
+
+    def forget(self, start: int, stop: int) -> None:
+        """Let pages go, and those that came with them; the page cache keeps them, and who needs one gets it back."""
+        first = max((self.base + start) // AROUND * AROUND, self.base)
+        last = min(-(-(self.base + stop) // AROUND) * AROUND, self.base + self._size)
+        self._libc.madvise(first, last - first, mmap.MADV_DONTNEED)
+
+    def close(self) -> None:
+        self._libc.munmap(self._reserved, self._size + LARGE)
+
+
+class MappedRows:
+    """All rows of some tensors, where they lie; mapped while somebody iterates."""
+
+    def __init__(self, snapshot: Snapshot, specs: Sequence[TensorSpec]) -> None:
+        assert snapshot.store.local is not None
+        self._folder, self._manifest, self._index = snapshot.store.local, snapshot.manifest, snapshot.index
+        self._specs = specs
+        places = buffer_places(snapshot)
+        self._offsets = {spec.name: snapshot.index.buffers[:, places[spec.name]]["offset"] for spec in specs}
+        # As plain numbers: single elements of arrays are slow, and readers share one interpreter.
+        self._shards: list[int] = snapshot.index.shard.tolist()
+        self._users, self._process = 0, os.getpid()
+        # Of one thread several times: the collector may end another iterator while this one begins.
+        self._lock = threading.RLock()
+        self._regions: dict[str, _Region] = {}
+        self._first_rows: dict[str, Array] = {}
+        self.arrays: dict[str, Array] = {}
+
+    @staticmethod
+    def over(snapshot: Snapshot, specs: Sequence[TensorSpec]) -> MappedRows | None:
+        """For a dataset whose rows can be gathered out of a map, and gain by it; else None."""
+        if not is_direct(snapshot, specs) or not snapshot.manifest.shards or not _wide(specs):
+            return None
+        least = min(spec.row_bytes for spec in specs if spec.row_bytes >= WIDE)
+        if int(snapshot.index.rows.max()) * least < LEAST_BUFFER:
+            return None
+        shards = len(snapshot.manifest.shards)
+        if shards * len(specs) > MOST_MAPS or shards > most_open_files():
+            return None
+        found = MappedRows(snapshot, specs)
+        if any((found._offsets[spec.name] % spec.row_bytes).any() for spec in specs):
+            return None
+        try:
+            found.open()
+        except NoLease:
+            return None
+        found.close()
+        return found
+
+    def open(self) -> None:
+        """Map everything, unless another iterator has."""
+        if self._process != os.getpid():
+            self._begin_anew()
+        with self._lock:
+            if not self._users:
+                self._map()
+            self._users += 1
+
+    def _begin_anew(self) -> None:
+        """In a process that was forked: those who use the maps, and have the lock perhaps, are the other's."""
+        self._process, self._users, self._lock = os.getpid(), 0, threading.RLock()
+        if self._regions:
+            self._unmap()
+
+    def _map(self) -> None:
+        shards = self._manifest.shards
+        self.leases = Leases(self._folder, shards)
+        try:
+            libc = _libc()
+            for spec in self._specs:
+                region = _Region(libc, spec, [shard.bytes for shard in shards], self.leases.files)
+                self._regions[spec.name] = region
+                self.arrays[spec.name] = region.array()
+                starts = region.starts[self._index.shard] + self._offsets[spec.name]
+                self._first_rows[spec.name] = starts // spec.row_bytes
+            if error := next(iter(self._regions.values())).populate(0, 1):
+                raise NoLease(os.strerror(error))
+        except BaseException:
+            self._unmap()
+            raise
+
+    def _unmap(self) -> None:
+        self.arrays.clear()
+        for region in self._regions.values():
+            region.close()
+        self._regions.clear()
+        self.leases.close()
+
+    def close(self) -> None:
+        """Give addresses and files back, when nobody iterates any more."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._unmap()
+
+    @property
+    def together(self) -> list[list[TensorSpec]]:
+        """Each tensor has places of its own."""
+        return [[spec] for spec in self._specs]
+
+    def bases(self, name: str, need: Need) -> Array:
+        """Where the fetches of a window lie in a tensor's array."""
+        first = self._first_rows[name]
+        return np.array([int(first[fetch.block]) + fetch.first for fetch in need.fetches])
+
+    def taken(self, needs: Iterable[Need]) -> AbstractContextManager[object]:
+        """While rows of these windows are copied, their shards do not change."""
+        return self.leases.held({self._shard(fetch) for need in needs for fetch in need.fetches})
+
+    def bring(self, fetch: Fetch) -> int:
+        """Bring a run of rows into memory, and say how many bytes that are."""
+        total = 0
+        with self.leases.held([self._shard(fetch)]):
+            for spec in self._specs:
+                start, stop = self._span(spec, fetch)
+                if error := self._regions[spec.name].populate(start, stop):
+                    raise StorageError("read", self._file(fetch), os.strerror(error), "")
+                total += stop - start
+        return total
+
+    def check(self, fetch: Fetch, check: BlockCheck) -> None:
+        """Add a run of rows that was brought in to the checksums of its block."""
+        with self.leases.held([self._shard(fetch)]):
+            for spec in self._specs:
+                first = int(self._first_rows[spec.name][fetch.block]) + fetch.first
+                rows = self.arrays[spec.name][first : first + fetch.rows]
+                check.running[spec.name].update(memoryview(rows.reshape(-1).view(np.uint8).data))
+
+    def forget(self, need: Need) -> None:
+        """A window's rows have been handed out."""
+        for fetch in need.fetches:
+            for spec in self._specs:
+                self._regions[spec.name].forget(*self._span(spec, fetch))
+
+    def _span(self, spec: TensorSpec, fetch: Fetch) -> tuple[int, int]:
+        first = int(self._first_rows[spec.name][fetch.block]) + fetch.first
+        return first * spec.row_bytes, (first + fetch.rows) * spec.row_bytes
+
+    def _shard(self, fetch: Fetch) -> int:
+        return self._shards[fetch.block]
+
+    def _file(self, fetch: Fetch) -> str:
+        return os.path.join(self._folder, self._manifest.shards[self._shard(fetch)].file)
+
+
+def _wide(specs: Sequence[TensorSpec]) -> bool:
+    sizes = [spec.row_bytes for spec in specs]
+    wide = sum(size for size in sizes if size >= WIDE)
+    return all(sizes) and wide > 0 and wide >= WIDE_SHARE * sum(sizes)
+
+
+class MappedSource:
+    """Brings rows in where they lie, instead of reading them. The rows are open, and are closed with it."""
+
+    def __init__(self, source: Source, rows: MappedRows) -> None:
+        self._source, self._rows = source, rows
+        self.bytes_read = 0
+
+    def check(self, fetch: Fetch) -> BlockCheck | None:
+        """As the source does."""
+        return self._source.check(fetch)
+
+    def confirm(self, check: BlockCheck) -> None:
+        """As the source does."""
+        self._source.confirm(check)
+
+    def read(
+        self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None = None
+    ) -> dict[str, Ragged]:
+        """Nothing is copied; a block that is to be checked, and was asked for in part, is read for that."""
+        self.bytes_read += self._rows.bring(fetch)
+        if check is not None:
+            self._rows.check(fetch, check)
+        else:
+            self._source.read(fetch, {})
+        return {}
+
+    def close(self) -> None:
+        """Give addresses and files back."""
+        try:
+            self._rows.close()
+        finally:
+            self._source.close()

@@ -1,0 +1,78 @@
+"""Run by test_ending.py: forks in the middle of an epoch, and says what parent and child then see.
+
+    forking_epoch.py DATASET
+
+The child iterates the same loader anew, then goes on with the iterator it inherited, and ends as any process does; the
+parent looks at its leases, and goes on. The fork happens while locks are held, as a gather or a reader may hold them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import penstock as pk
+from penstock.errors import DatasetError
+from penstock.feed import mapped, source
+
+SECONDS = 60
+
+
+def child(loader, iterator) -> None:
+    signal.alarm(SECONDS)
+    loader.set_epoch(0)
+    print("anew", sum(len(batch["y"]) for batch in loader), flush=True)
+    try:
+        for _ in iterator:
+            pass
+    except DatasetError as error:
+        print("inherited refused" if str(os.getppid()) in str(error) else error, flush=True)
+
+
+@contextmanager
+def held(*locks) -> Iterator[None]:
+    """Locks that another thread holds: one that is not there in the child, so nobody gives them back."""
+    ready, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with ExitStack() as stack:
+            for lock in locks:
+                stack.enter_context(lock)
+            ready.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    ready.wait()
+    parent = os.getpid()
+    yield
+    if os.getpid() == parent:
+        done.set()
+        thread.join()
+
+
+def main() -> None:
+    mapped.LEAST_BUFFER = 0
+    loader = pk.open(sys.argv[1]).numpy(20, lanes=4, memory=12 << 20, last="short", rank=0, world=1)
+    iterator = iter(loader)
+    rows = sum(len(next(iterator)["y"]) for _ in range(5))
+    leases = loader._place._mapped.leases
+    with held(leases._changed, source.KEPT._lock, loader._place._buffers._lock):
+        process = os.fork()
+    if process == 0:
+        child(loader, iterator)
+        return
+    _, status = os.waitpid(process, 0)
+    if status:
+        sys.exit(f"the child ended with {status}")
+    print("leased", all(fcntl.fcntl(file, fcntl.F_GETLEASE) == fcntl.F_RDLCK for file in leases.files))
+    print("went on", rows + sum(len(batch["y"]) for batch in iterator))
+
+
+if __name__ == "__main__":
+    main()
