@@ -1,11 +1,15 @@
 """Features of Criteo-shaped rows: a recipe beside the MLlib pipeline that does the same, in one run.
 
     python benchmarks/recipe.py [--rows 2000000] [--rounds 3] [--cores 2]
+    python benchmarks/recipe.py --keys 10000000 [--rows 11000000]
 
 13 numbers with nulls are filled with their median and standardized, 26 texts with 3 to 100,000 values become ids. The
 rows are cached in Spark. MLlib: Imputer, StringIndexer, StandardScaler, VectorAssembler. Both fit, and transform all
 rows into nothing (`noop`), in a random turn. Then serving: batches of 1 and of 1000 rows through `fitted.arrow`, beside
 one row through the fitted recipe and the MLlib model on local Spark. Prints Markdown for docs/results.md.
+
+With `--keys`, one column of so many different texts instead: what it takes to learn them all, to keep them on disk, to
+serve out of them, and to look all rows up in them on Spark; checked against serving.
 """
 
 from __future__ import annotations
@@ -15,10 +19,12 @@ import platform
 import random
 import statistics
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from pyspark.ml import Pipeline, PipelineModel
@@ -103,7 +109,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--keys", type=int, help="one vocabulary of this size instead")
     options = parser.parse_args()
+    if options.keys:
+        large_vocabulary(max(options.rows, options.keys), options.keys, options.cores)
+        return
     pk.session(cores=options.cores, memory="6g")
     df = make(options.rows)
     ways: dict[str, Callable[[DataFrame], Any]] = {"Penstock": run_recipe, "MLlib": run_mllib}
@@ -131,6 +141,29 @@ def main() -> None:
         every = ", ".join(f"{each['both']:.1f}" for each in sorted(all_times, key=lambda each: each["both"]))
         print(f"| {way} | {parts[0]} | {parts[1]} | {both:.1f} ({every}) | {slow / both:.1f} x |")
     serving(df, results["Penstock"], results["MLlib"])
+
+
+def large_vocabulary(rows: int, keys: int, cores: int) -> None:
+    spark = pk.session(cores=cores, memory="6g")
+    df = spark.range(rows).selectExpr(f"concat('user-', id % {keys}) as user")
+    recipe, taken = pk.Recipe(ids=pk.col("user").index()), {}
+    taken["fit"], fitted = seconds(lambda: recipe.fit(df))
+    with tempfile.TemporaryDirectory() as folder:
+        taken["save"], _ = seconds(lambda: fitted.save(f"{folder}/recipe.json"))
+        size = sum(path.stat().st_size for path in Path(folder).iterdir())
+        taken["load"], loaded = seconds(lambda: pk.load_recipe(f"{folder}/recipe.json"))
+    one = {"user": ["user-5"]}
+    taken["serve the first row"], _ = seconds(lambda: loaded.arrow(one))
+    taken["serve a row"] = middle(lambda: loaded.arrow(one), 100)
+    taken["transform all rows"], _ = seconds(lambda: sink(loaded.transform(df)))
+    some = loaded.transform(df.limit(1000), keep=["user"]).toArrow()
+    if loaded.arrow(some.select(["user"]))["ids"].to_pylist() != some["ids"].to_pylist():
+        sys.exit("Spark and serving disagree")
+    print(f"{date.today()}, {platform.machine()}, {cores} cores, {rows:,} rows of {keys:,} different texts")
+    print(f"`python benchmarks/recipe.py --rows {rows} --keys {keys}`; {size / 1e6:.0f} MB on disk\n")
+    print("| step | seconds |\n| --- | --- |")
+    for step, each in taken.items():
+        print(f"| {step} | {each:.4g} |")
 
 
 def serving(df: DataFrame, fitted: pk.FittedRecipe, model: PipelineModel) -> None:

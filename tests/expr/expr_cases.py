@@ -723,4 +723,5 @@ CASES = [
     *(Case("texts", one) for one in python_cases.of_texts()),
     *(Case("times", one) for one in python_cases.of_times()),
     *(Case("ragged", one) for one in python_cases.of_lists()),
+    *(Case(table, one) for table in ("ragged", "fixed") for one in python_cases.of_any_lists()),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from penstock.expr.build import col, lit
@@ -97,6 +98,10 @@ def of_texts() -> list[Expression]:
     found += [made("text_words", s), made("text_join", made("text_words", s), separator="--")]
     found += [made("text_join", s.split(","), separator=""), made("list_at", s.split(","), k)]
     found += [made("list_at", made("text_words", s), index) for index in (0, 1, -1, -2)]
+    for words in (s.split(","), col("parts")):
+        found += [made("list_slice", words, 1, k), made("list_reverse", words)]
+        found += [made("list_best", words, which=which) for which in ("max", "min")]
+        found += [made(op, words, one) for op in ("list_find", "list_count") for one in ("a", "", t)]
     for op in ("is_int_text", "int_of_text", "is_float_text", "float_of_text"):
         found += [
             made(op, n),
@@ -109,7 +114,10 @@ def of_texts() -> list[Expression]:
 
 
 def of_times() -> list[Expression]:
-    return [made("days_between", col("d"), col("d2"))]
+    return [
+        made("days_between", col("d"), col("d2")),
+        *(made(op, col("wall")) for op in ("date_of", "microsecond")),
+    ]
 
 
 def of_lists() -> list[Expression]:
@@ -119,4 +127,21 @@ def of_lists() -> list[Expression]:
             found += [
                 made(op, col(name), argument=name, to=to) for op in ("convert_argument", "argument_fits")
             ]
+    spans = ((0, 2), (1, 2**63 - 1), (-2, -1), (2, 1), (-(2**63), 2**63 - 1), (col("i"), 3), (0, col("i")))
+    found += [made("list_slice", col(name), *span) for name in "vm" for span in spans]
+    return found
+
+
+def of_any_lists() -> list[Expression]:
+    """On lists of one length too, which is what tensors hold."""
+    v, w, h, m, x, i = (col(name) for name in ("v", "w", "h", "m", "x", "i"))
+    found = [made("list_reverse", one) for one in (v, m)]
+    for flag in (False, True):
+        found += [made("list_total", one, start, compensated=flag) for one in (v, w) for start in (0.0, x)]
+        found += [made("list_total", one, start, compensated=flag) for one in (h, m) for start in (0, i)]
+    found += [made("list_total", h, 2**63 - 8, compensated=False)]
+    found += [made("list_best", one, which=which) for one in (v, w, h, m) for which in ("max", "min")]
+    for op in ("list_find", "list_count"):
+        found += [made(op, one, value) for one in (v, w) for value in (0.0, 1.5, 0.1, math.nan, x)]
+        found += [made(op, one, value) for one in (h, m) for value in (0, 1, 3, i)]
     return found

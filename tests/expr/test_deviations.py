@@ -10,10 +10,10 @@ import pytest
 import torch
 from expr_cases import CASES, SCHEMAS
 from expr_compare import by_arrow, by_spark, differences, from_tensor, numbered, torch_columns
-from pyspark.sql import functions as F
 
 from penstock.backends import engine
 from penstock.backends.spark.columns import double, spelled
+from penstock.backends.spark.functions import F
 from penstock.backends.torch.values import Value
 from penstock.expr.ops import TABLE
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import batch_functions
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import penstock as pk
@@ -96,3 +97,35 @@ def test_mistakes() -> None:
         pk.batch(len, returns="number")
     with pytest.raises(ExpressionError, match="takes a function"):
         pk.batch(3, returns="int64")  # type: ignore[call-overload]
+
+
+def test_functions_of_one_name_are_different_functions() -> None:
+    """All lambdas of a place have one name; they were taken for one function."""
+    times = {
+        number: pk.batch(lambda x, by=number: pc.multiply(x, by), returns="float64") for number in (1.0, 10.0)
+    }
+    one, ten = (function(pk.col("x")) for function in times.values())
+    fitted = pk.Recipe(one=one, ten=ten, mean=pk.stack(one.fill("mean"), ten.fill("mean"))).fit(ROWS)
+    found = fitted.arrow({"x": [1.0, 2.0]})
+    assert found.to_pydict() == {
+        "one": [1.0, 2.0],
+        "ten": [10.0, 20.0],
+        "mean": [[1.0, 10.0], [2.0, 20.0]],
+    }
+    assert ".fill(2.5)" in repr(fitted)
+    assert ".fill(25.0)" in repr(fitted)
+    assert not one.same(ten)
+    assert one.same(times[1.0](pk.col("x")))
+    assert fitted.explain().count("<lambda> of one") == 1
+
+
+def test_spark_keeps_functions_of_one_name_apart(spark) -> None:
+    one, ten = (pk.batch(lambda x, by=by: pc.multiply(x, by), returns="float64") for by in (1.0, 10.0))
+    recipe = pk.Recipe(one=one(pk.col("x")), ten=ten(pk.col("x")), mean=ten(pk.col("x")).fill("mean"))
+    df = spark.createDataFrame(ROWS).coalesce(1)
+    fitted = recipe.fit(df)
+    assert ".fill(25.0)" in repr(fitted)
+    found = fitted.transform(df).toArrow().to_pydict()
+    assert found == fitted.arrow(ROWS).to_pydict()
+    assert found["one"] == [1.0, 2.0, 3.0, 4.0]
+    assert found["ten"] == found["mean"] == [10.0, 20.0, 30.0, 40.0]

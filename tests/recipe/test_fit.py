@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import duckdb
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
@@ -50,6 +53,15 @@ def test_quantiles_are_within_their_rank_error(df, table) -> None:
             rank = sum(one <= value for one in values) / len(values)
             below = sum(one < value for one in values) / len(values)
             assert below - 1e-4 <= share <= rank + 1e-4
+
+
+@pytest.mark.parametrize("keys", [["9", "10"], ["b", "10"], ["", "07", "7"]])
+def test_ties_of_texts_go_by_the_text_even_where_it_looks_like_a_number(spark, keys: list[str]) -> None:
+    recipe = pk.Recipe(
+        x=pk.stack(col("text").index(max_size=len(keys) - 1), col("number").index(max_size=1), dtype="int32")
+    )
+    rows = pa.table({"text": keys, "number": pa.array([9, 10, 11][: len(keys)])})
+    assert facts(recipe.fit(spark.createDataFrame(rows))) == facts(recipe.fit(rows))
 
 
 def executions(spark) -> int:
@@ -101,7 +113,7 @@ def batches(table: pa.Table) -> list[pa.RecordBatch]:
     return table.to_batches(max_chunksize=250)
 
 
-@pytest.mark.parametrize("kind", ["batch", "batches", "generator", "reader", "dataset", "files"])
+@pytest.mark.parametrize("kind", ["batch", "batches", "generator", "reader", "dataset", "files", "duckdb"])
 def test_arrow_data_of_every_kind(table, kind: str, tmp_path) -> None:
     if kind == "files":
         pa.parquet.write_table(table, tmp_path / "rows.parquet")
@@ -112,8 +124,17 @@ def test_arrow_data_of_every_kind(table, kind: str, tmp_path) -> None:
         "reader": lambda: pa.RecordBatchReader.from_batches(table.schema, batches(table)),
         "dataset": lambda: pa.dataset.dataset(table),
         "files": lambda: pa.dataset.dataset(tmp_path / "rows.parquet"),
+        "duckdb": lambda: duckdb.from_arrow(table),
     }[kind]()
     assert facts(everything().fit(given)) == facts(everything().fit(table))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_of_other_libraries(kind: str) -> None:
+    columns = {"price": [1.0, None, 3.0], "city": ["Rome", "Oslo", None]}
+    given = pd.DataFrame(columns) if kind == "pandas" else pl.DataFrame(columns)
+    recipe = pk.Recipe(x=col("price").fill("mean").standardize(), city=col("city").index())
+    assert facts(recipe.fit(given)) == facts(recipe.fit(pa.table(columns)))
 
 
 @pytest.mark.parametrize("given", ["rows.parquet", {"a": [1]}, 7, [], [pa.table({"price": [1.0]})]])

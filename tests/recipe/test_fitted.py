@@ -136,8 +136,16 @@ def test_a_module_has_masks_instead_of_errors(table) -> None:
 
 
 def test_texts_have_no_tensors(fitted) -> None:
-    with pytest.raises(UnsupportedOperation, match="tensors hold no texts"):
+    with pytest.raises(
+        UnsupportedOperation, match=r"tensors hold no texts.*leave that out: \.only\('dense', 'label'\)"
+    ):
         fitted.module()
+    assert fitted.only("dense", "label").module().columns
+    rows = pa.table({"city": ["Rome"]})
+    with pytest.raises(
+        UnsupportedOperation, match=r"not compute col\('city'\): tensors hold.*needed for 'c'\.$"
+    ):
+        pk.Recipe(c=col("city")).fit(rows).module()
 
 
 NULLS = {
@@ -191,6 +199,17 @@ def test_columns_that_changed(spark, table) -> None:
             fitted.transform(spark.createDataFrame([], declared))
 
 
+def test_some_tensors_alone(table, fitted, tmp_path) -> None:
+    name = next(name for name, tree in fitted.tensors.items() if len(pk.Recipe(t=tree).columns) == 1)
+    alone = fitted.only(name)
+    (column,) = alone.inputs
+    assert list(alone.tensors) == [name] == list(alone.outputs)
+    assert alone.arrow(table.select([column])).to_pydict() == {name: fitted.arrow(table).to_pydict()[name]}
+    assert all(fact["columns"] == [column] for fact in alone.facts)
+    alone.save(tmp_path / "alone.json")
+    assert repr(pk.load_recipe(tmp_path / "alone.json")) == repr(alone)
+
+
 def test_what_it_says_of_itself(fitted) -> None:
     read = "price odd age small same city shop member words clicked"
     assert set(fitted.inputs) == set(read.split())
@@ -219,3 +238,18 @@ def test_pieces_that_are_shared_are_walked_once(spark) -> None:
     assert not learns(tree)
     found = engine("spark").prepare(fitted.tensors, schema)(df).toArrow()["x"].to_pylist()
     assert found == [2.0**100]
+
+
+def test_only_some_tensors_need_only_their_columns() -> None:
+    recipe = pk.Recipe(x=col("a").standardize(), city=col("city").index(), y=col("sold").cast("float32"))
+    fitted = recipe.fit(pa.table({"a": [1.0, 3.0], "city": ["Rome", "Oslo"], "sold": [True, False]}))
+    served = fitted.only("city", "x")
+    assert dict(served.inputs) == {name: fitted.inputs[name] for name in ("city", "a")}
+    assert served.outputs["city"].ids == fitted.outputs["city"].ids
+    assert served.declared == {"city": "col('city').index()", "x": "col('a').standardize()"}
+    assert {tuple(each["columns"]) for each in served.facts} == {("a",), ("city",)}
+    assert served.arrow({"a": [1.0], "city": ["Oslo"]}).to_pylist() == [{"city": 2, "x": -1.0}]
+    with pytest.raises(ExpressionError, match="the recipe has no tensor 'z'; there are 'x', 'city', 'y'"):
+        fitted.only("x", "z")
+    with pytest.raises(ExpressionError, match="names tensors to keep; there are 'x'"):
+        fitted.only()

@@ -104,6 +104,25 @@ def test_ids_are_null_then_unseen_then_by_frequency() -> None:
     assert fitted.outputs["t"].ids == (6,)
 
 
+def test_ids_that_join_by_padding_and_filling_are_counted() -> None:
+    ids = pk.col("words").split(" ").index()
+    fitted = pk.Recipe(
+        inside=ids.pad(3, 0),
+        beyond=ids.pad(3, 90),
+        below=ids.pad(3, -1),
+        filled=pk.stack(pk.col("words").index(oov=0).fill(77), pk.col("words").hash(10), dtype="int32"),
+        between=pk.col("words").index().cast("float64").fill(0.5),
+    ).fit(pa.table({"words": ["a b", "b"]}))
+    assert {name: each.ids for name, each in fitted.outputs.items()} == {
+        "inside": (4,),
+        "beyond": (91,),
+        "below": (None,),
+        "filled": (78, 10),
+        "between": (None,),
+    }
+    assert max(fitted.arrow({"words": ["a"]})["beyond"].to_pylist()[0]) < 91
+
+
 def test_several_unseen_ids_are_spread_by_hash() -> None:
     fitted = learned(t=c.index(oov=3))
     ids = fitted.arrow({"c": [f"new {number}" for number in range(200)]})["t"].to_pylist()

@@ -362,7 +362,7 @@ def test_numbers_serve_on_tensors(plain) -> None:
     )
 
 
-def test_vectors_come_as_arrays(spark, plain) -> None:
+def test_vectors_come_as_arrays_or_as_they_are(spark, plain) -> None:
     vectors = VectorAssembler(inputCols=["a", "b", "c"], outputCol="v").transform(plain)
     model = StandardScaler(inputCol="v", outputCol="scaled").fit(vectors)
     fitted = from_mllib(model)
@@ -372,19 +372,14 @@ def test_vectors_come_as_arrays(spark, plain) -> None:
     assert fitted.arrow(arrays.toArrow()).to_pydict() == expected
     assert fitted.transform(arrays).toArrow().to_pydict() == expected
     assert from_mllib(model, schema=arrays).arrow(arrays.toArrow()).to_pydict() == expected
-    with pytest.raises(ExpressionError, match=r"holds vectors of MLlib.*vector_to_array\('v'\)"):
-        from_mllib(model, schema=vectors)
-    with pytest.raises(
-        ExpressionError, match=r"holds vectors of MLlib. Give it as an array: vector_to_array\('v'\)"
-    ):
-        fitted.transform(vectors)
+    assert from_mllib(model, schema=vectors).transform(vectors).toArrow().to_pydict() == expected
     embedded = VectorAssembler(inputCols=["a", "v"], outputCol="w")
     both = from_mllib(embedded, schema={"v": "list<float64>[3]"})
     rows = plain.select("a").join(spark.createDataFrame([([1.0, 2.0, 3.0],)], "v array<double>"))
     served = both.transform(rows).toArrow().to_pydict()
     assert served == flat(embedded.transform(rows.withColumn("v", array_to_vector("v"))), ["w"])
     with pytest.raises(ExpressionError, match=r"length of the vectors in column 'v' is not known"):
-        from_mllib(Normalizer(inputCol="v", outputCol="o"))
+        from_mllib(Normalizer(inputCol="v", outputCol="o"), schema=vectors)
     with pytest.raises(ExpressionError, match="fitted on vectors of 3 elements, and column 'w' has 2"):
         from_mllib(
             PipelineModel(

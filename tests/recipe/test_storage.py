@@ -35,6 +35,35 @@ def test_everything_comes_back(fitted, table, tmp_path: Path) -> None:
     assert repr(found.arrow(table).to_pydict()) == repr(fitted.arrow(table).to_pydict())
 
 
+def test_pieces_that_tensors_share_are_written_once(tmp_path: Path) -> None:
+    piece = col("a").log1p()
+    for _ in range(60):  # written out, more nodes than there are atoms in anything
+        piece = piece * piece + 1.0
+    fitted = pk.Recipe(x=piece, y=piece - 1.0).fit(pa.table({"a": [0.0, 1.0]}))
+    fitted.save(tmp_path / "r.json")
+    found = pk.load_recipe(tmp_path / "r.json")
+    assert found.tensors["x"].key() == fitted.tensors["x"].key()
+    assert found.tensors["y"].args[0] is found.tensors["x"]
+
+
+def test_pieces_that_are_used_twice_come_back(tmp_path: Path) -> None:
+    """A cyclic value is the sine and the cosine of one angle, which is written once."""
+    hours = pa.table({"h": [0, 5, 23], "k": ["a", "b", "a"]})
+    recipe = pk.Recipe(at=col("h").cyclic(24), x=pk.stack(col("h").cyclic(12), col("k").index()), h=col("h"))
+    fitted = recipe.fit(hours)
+    fitted.save(tmp_path / "r.json")
+    written = json.loads((tmp_path / "r.json").read_text())
+    assert len(written["shared"]) == 2
+    found = pk.load_recipe(tmp_path / "r.json")
+    assert found.arrow(hours).equals(fitted.arrow(hours))
+    ds = pk.write(hours, tmp_path / "ds", recipe=fitted)
+    assert repr(ds.recipe) == repr(fitted)
+    for wrong in ([], {"at": 3}, [{"shared": 0}]):
+        (tmp_path / "r.json").write_text(json.dumps(written | {"shared": wrong}))
+        with pytest.raises(RecipeError):
+            pk.load_recipe(tmp_path / "r.json")
+
+
 def test_large_vocabularies_stand_beside_it(tmp_path: Path) -> None:
     fitted, path = large(), tmp_path / "r.json"
     fitted.save(path)

@@ -13,9 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from penstock.expr.lift.forms import Form
+from penstock.backends.edge_constants import named_by, written_in
+from penstock.expr.lift.forms import BY_TYPE, Form
 
 ROWS = 240
+NEAREST = 3
+"""Of the values around a constant that the function names: as many."""
 SEED = 20_240_229
 
 EDGES: dict[str, list[Any]] = {
@@ -131,15 +134,34 @@ EDGES: dict[str, list[Any]] = {
         datetime(1999, 12, 31, 12),
         datetime(2023, 7, 3, 0, 0, 1),
         datetime(1900, 1, 1, 6, 30),
+        datetime(1969, 12, 31, 23, 59, 59, 1),
+        datetime(1, 1, 1),
+        datetime(9999, 12, 31, 23, 59, 59, 120_000),
     ],
 }
 
 
-def inputs(arguments: Mapping[str, Form], function: types.FunctionType) -> Iterator[tuple[Any, ...]]:
+def inputs(
+    arguments: Mapping[str, Form], function: types.FunctionType | types.MethodType
+) -> Iterator[tuple[Any, ...]]:
     """Rows of arguments without end: every edge value of each argument first, then random meetings of them."""
+    for row in _meetings(arguments, function):
+        yield tuple(map(_as_from_a_column, row))
+
+
+def _as_from_a_column(value: Any) -> Any:
+    """No two values of columns are one object, and `in` would take one nan for itself."""
+    if isinstance(value, list):
+        return [_as_from_a_column(one) for one in value]
+    return float("nan") if isinstance(value, float) and math.isnan(value) else value
+
+
+def _meetings(
+    arguments: Mapping[str, Form], function: types.FunctionType | types.MethodType
+) -> Iterator[tuple[Any, ...]]:
     chance = random.Random(SEED)
-    constants = list(_constants(function.__code__))
-    pools = [_pool(form, constants) for form in arguments.values()]
+    written, named = written_in(function), named_by(function)
+    pools = [_pool(form, written, named) for form in arguments.values()]
     if not pools:
         yield ()
         return
@@ -157,31 +179,27 @@ def inputs(arguments: Mapping[str, Form], function: types.FunctionType) -> Itera
         )
 
 
-def _constants(code: types.CodeType) -> Iterator[Any]:
-    """Constants of a function, of those inside it, and in its tuples."""
-    waiting: list[Any] = list(code.co_consts)
-    while waiting:
-        one = waiting.pop(0)
-        if isinstance(one, types.CodeType):
-            waiting.extend(one.co_consts)
-        elif isinstance(one, tuple | frozenset):
-            waiting.extend(sorted(one, key=repr))
-        else:
-            yield one
-
-
-def _pool(form: Form, constants: Sequence[Any]) -> list[Any]:
+def _pool(form: Form, written: Sequence[Any], named: Sequence[Any]) -> list[Any]:
     """Edge values of a type, and what lies around the constants of the function."""
     if form.kind == "list":
-        item = Form({"string": "str"}.get(form.type.item.kind, form.type.item.kind), form.type.item)
-        some = _pool(item, constants)
-        found: list[Any] = [[], some[:1], some[1:4], some[4:6], some[::-1][:5]]
+        found = _lists(_pool(_item(form), written, named))
     else:
         found = list(EDGES[form.kind])
-        for constant in constants:
-            found += list(_around(form.kind, constant))
+        for constant in written:
+            found += _around(form.kind, constant)
+        for constant in named:  # of which there may be many
+            found += itertools.islice(_around(form.kind, constant), NEAREST)
         found = list({repr(one): one for one in found}.values())
     return [None, *found] if form.optional else found
+
+
+def _lists(some: list[Any]) -> list[Any]:
+    """Lists of edge values: none, one of each, and several, in one order and in the other."""
+    found: list[Any] = [[], *([one] for one in some)]
+    for place in range(0, len(some), 2):
+        few = some[place : place + 1 + place % 5]
+        found += [few, few[::-1], [*few, some[0], *few]]
+    return [*found, some, some[::-1]]
 
 
 def _around(kind: str, constant: Any) -> Iterator[Any]:
@@ -233,5 +251,9 @@ def _random(form: Form, chance: random.Random) -> Any:
         return date(1970, 1, 1) + timedelta(days=chance.randrange(-40_000, 40_000))
     if kind == "datetime":
         return datetime(1970, 1, 1) + timedelta(microseconds=chance.randrange(-(10**15), 4 * 10**15))
-    item = Form({"string": "str"}.get(form.type.item.kind, form.type.item.kind), form.type.item)
-    return [_random(item, chance) for _ in range(chance.randrange(4))]
+    return [_random(_item(form), chance) for _ in range(chance.randrange(7))]
+
+
+def _item(form: Form) -> Form:
+    """What the elements of a list are."""
+    return Form(BY_TYPE[form.type.item.kind], form.type.item)

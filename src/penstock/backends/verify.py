@@ -2,8 +2,8 @@
 
 The expression runs on the Arrow engine, which is the meaning; the original runs as it is. Rows are edge values of the
 arguments' types, numbers and texts around the constants of the function, and seeded random ones. Values have to be
-equal to the last bit, with their type; where one raises, both have to, and the same class. `OutOfReach` is the
-lifter's own: there it declines a row that only Python can hold.
+equal to the last bit, with their type; where one raises, both have to, and the same class, with the same message
+where the function itself raised it. `OutOfReach` is the lifter's own: it declines a row that only Python can hold.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import types
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -25,12 +24,16 @@ from penstock.backends import engine
 from penstock.backends.edge_values import ROWS, inputs
 from penstock.errors import OutOfReach
 from penstock.expr.lift import Body
-from penstock.expr.lift.forms import Form
+from penstock.expr.lift.forms import BY_TYPE, Form
 from penstock.expr.nodes import Call
+from penstock.wire.rows import Declared, TooLarge, returned
 
 SECONDS = 0.05
 """How long the original may run, after a first few rows."""
 MODEST = 300
+
+Outcome = tuple[str, Any, str | None]
+"""Whether it returns or raises; the value, or the error's class; and the error's message, where that counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,9 @@ class Verdict:
     differences: tuple[Difference, ...]
 
 
-def verify(body: Body, function: types.FunctionType, rows: int = ROWS, seconds: float = SECONDS) -> Verdict:
+def verify(
+    body: Body, function: types.FunctionType | types.MethodType, rows: int = ROWS, seconds: float = SECONDS
+) -> Verdict:
     """Run both on generated rows."""
     return compared(body, function, rows_for(body, rows), seconds)
 
@@ -84,73 +89,73 @@ def _may_explode(body: Body) -> bool:
 
 
 def _is_modest(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_modest, value))
     return not isinstance(value, int | float) or not math.isfinite(value) or abs(value) <= MODEST
 
 
 def compared(
-    body: Body, function: types.FunctionType, given: Sequence[tuple[Any, ...]], seconds: float
+    body: Body,
+    function: types.FunctionType | types.MethodType,
+    given: Sequence[tuple[Any, ...]],
+    seconds: float,
 ) -> Verdict:
     """Run both on rows of arguments; as many as there is time for."""
     names = list(body.arguments)
-    expected: list[tuple[str, Any]] = []
+    expected: list[Outcome] = []
     end = time.perf_counter() + seconds
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy warns where it does not raise
         for row in given:
-            expected.append(_original(function, dict(zip(names, row, strict=True)), body.returns))
+            expected.append(_ran(function, dict(zip(names, row, strict=True)), body.returns))
             if time.perf_counter() > end and len(expected) >= 20:
                 break
-        got = lifted_outcomes(body, given[: len(expected)])
+        got = _lifted(body, given[: len(expected)])
     differences = tuple(
-        Difference(dict(zip(names, row, strict=True)), _told(*want), _told(*have))
+        Difference(dict(zip(names, row, strict=True)), _told(want), _told(have))
         for row, want, have in zip(given, expected, got, strict=False)
-        if not agree(want, have)
+        if not agree(want[:2], have[:2]) or (have[2] is not None and have[2] != want[2])
     )
-    declined = sum(have == ("raises", OutOfReach.__name__) for have in got)
+    declined = sum(have[:2] == ("raises", OutOfReach.__name__) for have in got)
     return Verdict(len(expected), declined, differences)
 
 
-def _original(function: types.FunctionType, row: dict[str, Any], returns: Form) -> tuple[str, Any]:
+def _original(
+    function: types.FunctionType | types.MethodType, row: dict[str, Any], returns: Form
+) -> tuple[str, Any]:
+    return _ran(function, row, returns)[:2]
+
+
+def _ran(function: types.FunctionType | types.MethodType, row: dict[str, Any], returns: Form) -> Outcome:
     positional = function.__code__.co_varnames[: function.__code__.co_posonlyargcount]
     words = {name: value for name, value in row.items() if name not in positional}
     try:
         found = function(*(row[name] for name in positional if name in row), **words)
-        return "returns", converted(found, returns)
+        return "returns", converted(found, returns), None
     except Exception as error:
-        return "raises", type(error).__name__
+        return "raises", type(error).__name__, str(error)
 
 
 def converted(value: Any, declared: Form) -> Any:
     """What a function returned, as the declared type: without loss, or not at all."""
-    if value is None:
-        return None
-    kind = declared.kind
-    if kind == "list" and isinstance(value, list):
-        item = Form(
-            {"string": "str"}.get(declared.type.item.kind, declared.type.item.kind), declared.type.item
-        )
-        return [converted(one, item) for one in value]
-    wanted = {"bool": bool, "int": int, "float": float, "str": str, "date": date, "datetime": datetime}.get(
-        kind
-    )
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a scalar of NumPy's
-        value = value.item()
-    if kind in ("int", "float") and isinstance(value, bool | int | float) and wanted is not None:
-        if kind == "int" and not math.isfinite(value):
-            raise ValueError(f"{value!r} does not become {declared} without loss")
-        found = wanted(value)
-        if found != value and not math.isnan(value):
-            raise ValueError(f"{value!r} does not become {declared} without loss")
-        if kind == "int" and not -(1 << 63) <= found < 1 << 63:
-            raise OutOfReach(f"{found} leaves 64 bits", 0)
-        return found
-    if wanted is None or type(value) is not wanted:
-        raise TypeError(f"the function returned {type(value).__name__}, and is declared to return {declared}")
-    return value
+    try:
+        return returned(value, declared_as(declared))
+    except TooLarge as error:
+        raise OutOfReach(str(error), 0) from None
+
+
+def declared_as(form: Form) -> Declared:
+    """A form, as executors know it."""
+    item = BY_TYPE.get(form.type.item.kind) if form.kind == "list" else None
+    return Declared(form.kind, item, str(form), form.optional)
 
 
 def lifted_outcomes(body: Body, rows: Sequence[tuple[Any, ...]]) -> list[tuple[str, Any]]:
     """What the expression gives for rows of arguments: values and errors."""
+    return [each[:2] for each in _lifted(body, rows)]
+
+
+def _lifted(body: Body, rows: Sequence[tuple[Any, ...]]) -> list[Outcome]:
     arrow = engine("arrow")
     forms = list(body.arguments.values())
     columns = {
@@ -159,13 +164,23 @@ def lifted_outcomes(body: Body, rows: Sequence[tuple[Any, ...]]) -> list[tuple[s
     }
     # A function without arguments still needs to know how many rows there are.
     table = pa.table(columns or {" ": pa.nulls(len(rows), pa.int64())})
-    program = arrow.prepare({"value": body.value, "fault": body.fault}, arrow.schema_of(table.schema))
+    texts = {f"{{{place}}}": message for place, message in enumerate(body.messages)} if body.raised else {}
+    program = arrow.prepare(
+        {"value": body.value, "fault": body.fault, **texts}, arrow.schema_of(table.schema)
+    )
     found = program(table)
-    faults = found["fault"].to_pylist()
-    return [
-        ("returns", value) if fault is None else ("raises", body.faults[fault].partition(":")[0])
-        for value, fault in zip(found["value"].to_pylist(), faults, strict=True)
-    ]
+    messages = {name: found[name].to_pylist() for name in texts}
+    outcomes: list[Outcome] = []
+    for place, (value, fault) in enumerate(
+        zip(found["value"].to_pylist(), found["fault"].to_pylist(), strict=True)
+    ):
+        if fault is None:
+            outcomes.append(("returns", value, None))
+            continue
+        kind, _, text = body.faults[fault].partition(": ")
+        said = messages[text][place] if text in messages else text
+        outcomes.append(("raises", kind, said if body.faults[fault] in body.raised else None))
+    return outcomes
 
 
 def agree(want: tuple[str, Any], have: tuple[str, Any]) -> bool:
@@ -192,5 +207,8 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _told(way: str, what: Any) -> str:
-    return f"{way} {what}" if way == "raises" else f"{way} {what!r}"
+def _told(outcome: Outcome) -> str:
+    way, what, message = outcome
+    if way != "raises":
+        return f"{way} {what!r}"
+    return f"{way} {what}" if message is None else f"{way} {what}({message!r})"

@@ -40,9 +40,14 @@ class BatchFunction:
         return self.name.rpartition(":")[2]
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """What tells functions apart in a saved recipe."""
+    def saved(self) -> tuple[str, str, str]:
+        """What a saved recipe holds of it."""
         return self.name, str(self.type), self.columns
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells functions apart in this process: all lambdas of a module have one name, so the function itself."""
+        return *self.saved, id(self.function)
 
 
 def batch(function: Callable[..., Any] | None = None, *, returns: str, columns: str = "arrow") -> Any:
@@ -73,7 +78,7 @@ def batch_functions(tree: Expression) -> list[BatchFunction]:
     >>> batch_functions(batch(len, returns="int64")(col("a")) + 1)
     [len]
     """
-    found: dict[tuple[str, str, str], BatchFunction] = {}
+    found: dict[tuple[object, ...], BatchFunction] = {}
     seen: set[int] = set()
 
     def visit(node: Expression) -> None:

@@ -62,6 +62,11 @@ def no_column(name: str, schema: Mapping[str, object]) -> str:
     return f"there is no column {name!r}.{hint} The columns are {listed(list(schema))}."
 
 
+def two_columns(name: str) -> str:
+    """What to say of a column that is there twice."""
+    return f"there are two columns {name!r}, and which of them is meant is not known. Rename or drop one of them."
+
+
 def columns_of(expression: Expression) -> list[str]:
     """The columns a tree needs, in the order in which they first appear.
 

@@ -8,6 +8,7 @@ explains, so a new one needs no new class. `==` builds a comparison: to ask whet
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,8 @@ from penstock.expr.words.vectors import Vectors
 
 DEEPEST = 200
 """Operations in each other. What walks a tree takes some of Python's thousand levels for each."""
+MOST_SHOWN = 1000
+"""Operations that repr shows. Lifted functions use their pieces again and again, and would fill pages."""
 
 Constant = bool | int | float | str | date | datetime | None
 
@@ -39,6 +42,8 @@ class Expression(Numbers, Texts, Times, Lists, Vectors, Learned):
     __slots__ = ()
     __hash__ = object.__hash__
     depth: int
+    written: int
+    """How many nodes it has as a tree, with every shared piece counted as often as it is used."""
 
     def _call(self, op: str, *others: object, params: Mapping[str, Any] | None = None) -> Expression:
         return call(op, self, *others, params=params)
@@ -91,6 +96,7 @@ class Column(Expression):
 
     name: str
     depth = 0
+    written = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -112,6 +118,7 @@ class Literal(Expression):
     value: Constant
     type: Type
     depth = 0
+    written = 1
 
     def key(self) -> tuple[Any, ...]:
         """What it says."""
@@ -143,9 +150,12 @@ class Call(Expression):
     of: tuple[Expression, ...]
     params: tuple[tuple[str, Any], ...] = ()
     depth: int = field(init=False)
+    written: int = field(init=False)
+    _key: tuple[Any, ...] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "depth", 1 + max((arg.depth for arg in self.of), default=0))
+        object.__setattr__(self, "written", 1 + sum(arg.written for arg in self.of))
         if self.depth > DEEPEST:
             raise ExpressionError(
                 f"an expression of {self.depth} operations in each other is too deep; {DEEPEST} is the most. "
@@ -158,8 +168,12 @@ class Call(Expression):
         return self.of
 
     def key(self) -> tuple[Any, ...]:
-        """What it says."""
-        return (self.op, *(arg.key() for arg in self.of), self.told)
+        """What it says: the operation, and a digest of the rest, made once for a piece that is shared."""
+        if self._key is None:
+            said = repr((*(arg.key() for arg in self.of), self.told))
+            object.__setattr__(self, "_key", (self.op, hashlib.sha256(said.encode()).hexdigest()))
+        assert self._key is not None
+        return self._key
 
     @property
     def told(self) -> tuple[Any, ...]:
@@ -167,12 +181,14 @@ class Call(Expression):
         return tuple((name, type(value).__name__, _told(value)) for name, value in self.params)
 
     def line(self, bare: bool = False) -> tuple[str, int]:
-        """The code that builds it."""
+        """The code that builds it, or where that would fill pages how much there is."""
+        if self.written > MOST_SHOWN:
+            return f"<{self.op}: {self.written} operations>", TIGHTEST
         return call_line(self.op, self.of, dict(self.params))
 
 
 def _told(value: Any) -> Any:
-    """What tells a parameter's value apart. Of a function its name alone: repr() need not be its own."""
+    """What tells a parameter's value apart. Of a function that is its key: other functions may have the same repr."""
     return getattr(value, "key", None) or repr(value)
 
 

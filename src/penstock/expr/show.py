@@ -2,7 +2,8 @@
 
 The line is the code that builds the tree (`penstock.expr.lines`). The JSON has a version and is read back with
 every check that building it has: nothing in it is executed, and what is not understood is refused. The fingerprint
-is a hash of the JSON in its one canonical form, so it is the same in every process and on every machine.
+is a hash of the JSON in its one canonical form, so it is the same in every process and on every machine. A piece that
+several others use (lifted functions are full of them) is written once, under "shared", and named where it is used.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
 from penstock.errors import ExpressionError
 from penstock.expr.batch import BatchFunction, by_name
-from penstock.expr.nodes import DEEPEST, Call, Column, Constant, Expression, Literal, call
+from penstock.expr.nodes import DEEPEST, MOST_SHOWN, Call, Column, Constant, Expression, Literal, call
 from penstock.expr.ops import KNOWN
 from penstock.expr.types import INT64, SCALARS, Type, int_range
 from penstock.expr.vocabulary import Vocabulary
@@ -45,6 +46,8 @@ def tree(expression: Expression) -> str:
       lit(1)
     """
     lines: list[str] = []
+    if expression.written > MOST_SHOWN:
+        return text(expression)
 
     def visit(node: Expression, depth: int) -> None:
         if isinstance(node, Call):
@@ -65,6 +68,8 @@ def tree(expression: Expression) -> str:
 
 Large = dict[str, Vocabulary]
 """Vocabularies that do not stand in the JSON, by their digest."""
+MOST_LISTS = 8
+"""Of a parameter, in each other."""
 INLINE = 1000
 """Keys of a vocabulary that stand in the JSON; larger ones are kept elsewhere."""
 
@@ -76,16 +81,57 @@ def to_json(expression: Expression, large: Large | None = None) -> dict[str, Any
     >>> to_json(col("a").clip(0, 1.5))["expression"]
     {'op': 'clip', 'args': [{'column': 'a'}], 'params': {'high': 1.5, 'low': 0}}
     """
-    return {"penstock_expression": VERSION, "expression": _encode(expression, large, INLINE)}
+    (root,), shared = trees_to_json([expression], large)
+    return {"penstock_expression": VERSION, "expression": root} | ({"shared": shared} if shared else {})
 
 
-def _encode(node: Expression, large: Large | None, inline: int) -> dict[str, Any]:
+def trees_to_json(
+    trees: Sequence[Expression], large: Large | None = None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Several trees, and the pieces that are used more than once in them, each before the pieces that use it.
+
+    >>> from penstock.expr.build import col
+    >>> piece = col("a") + 1
+    >>> trees_to_json([piece, piece * 2])[0]
+    [{'shared': 0}, {'op': 'multiply', 'args': [{'shared': 0}, {'literal': 2, 'type': 'int64'}]}]
+    """
+    often = _shared(trees)
+    shared: list[dict[str, Any]] = []
+    places: dict[int, int] = {}
+
+    def visit(node: Expression) -> dict[str, Any]:
+        if id(node) in places:
+            return {"shared": places[id(node)]}
+        found = _encode(node, [visit(arg) for arg in node.args], large, INLINE)
+        if id(node) not in often:
+            return found
+        shared.append(found)
+        places[id(node)] = len(shared) - 1
+        return {"shared": places[id(node)]}
+
+    return list(map(visit, trees)), shared
+
+
+def _shared(trees: Sequence[Expression]) -> set[int]:
+    """The operations that are used more than once."""
+    seen, often, waiting = set[int](), set[int](), list(trees)
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            waiting += node.args
+        elif isinstance(node, Call):
+            often.add(id(node))
+    return often
+
+
+def _encode(node: Expression, args: list[Any], large: Large | None, inline: int) -> dict[str, Any]:
     if isinstance(node, Column):
         return {"column": node.name}
     if isinstance(node, Literal):
         return {"literal": _encode_value(node.value), "type": str(node.type)}
     assert isinstance(node, Call)
-    found: dict[str, Any] = {"op": node.op, "args": [_encode(arg, large, inline) for arg in node.of]}
+    found: dict[str, Any] = {"op": node.op, "args": args}
     if node.params:
         found["params"] = {
             name: _encode_keys(value, large, inline)
@@ -139,11 +185,23 @@ def from_json(document: Any, large: Mapping[str, Vocabulary] | None = None) -> E
             f"this expression is written in version {version}, and this Penstock reads up to {VERSION}. "
             "Install a newer one."
         )
-    _keys(document, {"penstock_expression", "expression"}, set())
-    return _decode(document["expression"], 0, large or {})
+    _keys(document, {"penstock_expression", "expression"}, {"shared"})
+    return trees_from_json([document["expression"]], document.get("shared", []), large)[0]
 
 
-def _decode(node: Any, depth: int, large: Mapping[str, Vocabulary]) -> Expression:
+def trees_from_json(
+    trees: Sequence[Any], pieces: Any, large: Mapping[str, Vocabulary] | None = None
+) -> list[Expression]:
+    """What `trees_to_json` wrote, checked as if it were built anew."""
+    if not isinstance(pieces, list):
+        raise ExpressionError(f"the shared pieces of an expression are a list, and this is {_short(pieces)}")
+    shared: list[Expression] = []
+    for piece in pieces:
+        shared.append(_decode(piece, 0, shared, large or {}))
+    return [_decode(tree, 0, shared, large or {}) for tree in trees]
+
+
+def _decode(node: Any, depth: int, shared: list[Expression], large: Mapping[str, Vocabulary]) -> Expression:
     if depth > DEEPEST:
         raise ExpressionError(f"the expression is more than {DEEPEST} operations deep.")
     if not isinstance(node, Mapping):
@@ -151,6 +209,12 @@ def _decode(node: Any, depth: int, large: Mapping[str, Vocabulary]) -> Expressio
     if "column" in node:
         _keys(node, {"column"}, set())
         return Column(node["column"])
+    if "shared" in node:
+        _keys(node, {"shared"}, set())
+        place = node["shared"]
+        if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(shared):
+            raise ExpressionError(f"there is no shared piece {_short(place)} before its use.")
+        return shared[place]
     if "literal" in node:
         _keys(node, {"literal", "type"}, set())
         return _decode_literal(node["literal"], node["type"])
@@ -164,13 +228,15 @@ def _decode(node: Any, depth: int, large: Mapping[str, Vocabulary]) -> Expressio
         raise ExpressionError(
             f"the arguments of {op} are a list and its parameters an object: {_short(node)}"
         )
-    decoded = [_decode(arg, depth + 1, large) for arg in args]
+    decoded = [_decode(arg, depth + 1, shared, large) for arg in args]
     return call(op, *decoded, params={name: _decode_value(value, large) for name, value in params.items()})
 
 
-def _decode_value(value: Any, large: Mapping[str, Vocabulary]) -> Any:
+def _decode_value(value: Any, large: Mapping[str, Vocabulary], depth: int = 0) -> Any:
     if isinstance(value, list):
-        return tuple(_decode_value(one, large) for one in value)
+        if depth > MOST_LISTS:
+            raise ExpressionError(f"a parameter has lists in lists in lists: {_short(value)}")
+        return tuple(_decode_value(one, large, depth + 1) for one in value)
     if isinstance(value, Mapping) and "keys" in value:
         _keys(value, {"keys"}, {"numbers"})
         if not isinstance(value["keys"], list) or not isinstance(value.get("numbers", []), list):
@@ -179,7 +245,7 @@ def _decode_value(value: Any, large: Mapping[str, Vocabulary]) -> Any:
     if isinstance(value, Mapping) and "function" in value:
         return _decode_function(value)
     if isinstance(value, Mapping) and "vocabulary" in value:
-        if value["vocabulary"] not in large:
+        if not isinstance(value["vocabulary"], str) or value["vocabulary"] not in large:
             raise ExpressionError(f"the vocabulary {_short(value['vocabulary'])} is not there.")
         return large[value["vocabulary"]]
     if isinstance(value, Mapping):
@@ -194,7 +260,7 @@ def _decode_function(value: Mapping[str, Any]) -> BatchFunction:
     if not isinstance(value["function"], str):
         raise ExpressionError(f"a function is saved by its name: {_short(value)}")
     found = by_name(value["function"])
-    if found.key != (value["function"], value["returns"], value["columns"]):
+    if found.saved != (value["function"], value["returns"], value["columns"]):
         raise ExpressionError(
             f"the batch function {found.name} returns {found.type} out of {found.columns} columns now, and was saved "
             f"when it returned {value['returns']} out of {value['columns']} columns."
@@ -254,6 +320,14 @@ def fingerprint(expression: Expression) -> str:
     >>> fingerprint(col("a") + 1) == fingerprint(col("a") + 1) != fingerprint(col("a") + 1.0)
     True
     """
-    document = {"penstock_expression": VERSION, "expression": _encode(expression, {}, inline=0)}
-    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+    digests: dict[int, str] = {}
+
+    def digest(node: Expression) -> str:
+        if id(node) not in digests:
+            # Of an argument its digest stands there: whether it is shared makes no difference.
+            said = _encode(node, [digest(arg) for arg in node.args], {}, inline=0)
+            canonical = json.dumps(said, sort_keys=True, separators=(",", ":"), allow_nan=False)
+            digests[id(node)] = hashlib.sha256(f"{VERSION} {canonical}".encode()).hexdigest()[:32]
+        return digests[id(node)]
+
+    return digest(expression)

@@ -59,7 +59,7 @@ STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ = (
     Type(kind) for kind in ("string", "date", "timestamp", "timestamp_ntz")
 )
 VECTOR = Type("vector")
-"""A vector of MLlib. It passes through as it is; no operation takes it."""
+"""A vector of MLlib. It passes through as it is; a recipe reads it as a list where an operation takes it."""
 
 SCALARS = {
     str(scalar): scalar

@@ -2,7 +2,8 @@
 
 A column may have become wider or narrower since (a JSON request has int64 where the table had int32): values are
 brought to the fitted type if all of them fit, because a hash sees the type. Anything else is an error that says what
-changed.
+changed. Spark does not look at values before it runs, so there only wider types are taken, and a value or a list that
+does not fit fails the job (`penstock.backends.spark.inputs`). `rows` says in which forms they may be given.
 """
 
 from __future__ import annotations
@@ -13,23 +14,22 @@ from typing import Any
 from penstock.backends import engine
 from penstock.errors import ExpressionError
 from penstock.expr.check import no_column
-from penstock.expr.types import Type
+from penstock.expr.types import FLOAT64, Type, list_of
+from penstock.recipe.rows import as_table, check_names
 
 
 def arrow_columns(rows: Any, inputs: Mapping[str, Type]) -> Any:
     """The input columns of some rows as a pyarrow Table of the fitted types."""
     import pyarrow as pa
 
-    if isinstance(rows, Mapping):
-        _check_names(list(rows), inputs)
-        rows = pa.table({name: _array(name, rows[name], inputs[name]) for name in inputs})
-    elif not isinstance(rows, pa.Table | pa.RecordBatch):
-        rows = pa.table(rows)
-    _check_names(rows.schema.names, inputs)
+    inputs = {name: _in_arrow(of) for name, of in inputs.items()}
+    table = as_table(rows, inputs)
+    if not inputs:
+        return table  # for the number of rows
     arrow = engine("arrow")
     arrays = []
     for name, wanted in inputs.items():
-        column = rows.column(name)
+        column = table.column(name)
         if pa.types.is_null(column.type):
             column = pa.nulls(len(column), arrow.arrow_type(wanted))
         elif (seen := arrow.type_of(name, column.type)) != wanted:
@@ -38,17 +38,9 @@ def arrow_columns(rows: Any, inputs: Mapping[str, Type]) -> Any:
     return pa.Table.from_arrays(arrays, names=list(inputs))
 
 
-def _array(name: str, values: Any, wanted: Type) -> Any:
-    import pyarrow as pa
-
-    if isinstance(values, pa.Array | pa.ChunkedArray) or hasattr(values, "dtype"):
-        return values
-    try:
-        return pa.array(values, engine("arrow").arrow_type(wanted))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise ExpressionError(
-            f"column {name!r} was {wanted} when the recipe was fitted, and these values are not: {error}"
-        ) from None
+def _in_arrow(of: Type) -> Type:
+    """Vectors of MLlib come as lists where there is no MLlib."""
+    return list_of(FLOAT64) if of.kind == "vector" else of
 
 
 def _cast(name: str, column: Any, seen: Type, wanted: Type) -> Any:
@@ -57,9 +49,29 @@ def _cast(name: str, column: Any, seen: Type, wanted: Type) -> Any:
     if not _goes(seen, wanted):
         raise ExpressionError(_changed(name, seen, wanted))
     try:
-        return column.cast(engine("arrow").arrow_type(wanted))
-    except pa.ArrowInvalid as error:
+        found = column.cast(engine("arrow").arrow_type(wanted))
+    except pa.ArrowException as error:
         raise ExpressionError(f"{_changed(name, seen, wanted)} Some values do not fit: {error}") from None
+    if (lost := _overflowed(column, found, wanted)) is not None:
+        raise ExpressionError(
+            f"{_changed(name, seen, wanted)} Some values do not fit: {lost!r} would be infinite."
+        )
+    return found
+
+
+def _overflowed(before: Any, after: Any, wanted: Type) -> Any:
+    """A finite number that a narrower type made infinite, if there is one: Arrow says nothing of it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    leaf = wanted.item if wanted.kind == "list" else wanted
+    if leaf.kind != "float" or leaf == FLOAT64:
+        return None
+    if wanted.kind == "list":
+        before, after = pc.list_flatten(before), pc.list_flatten(after)
+    before, after = before.cast(pa.float64()), after.cast(pa.float64())
+    lost = before.filter(pc.and_(pc.is_inf(after), pc.is_finite(before)))
+    return lost[0].as_py() if len(lost) else None
 
 
 def _goes(seen: Type, wanted: Type) -> bool:
@@ -74,30 +86,27 @@ def _goes(seen: Type, wanted: Type) -> bool:
 
 def spark_columns(df: Any, inputs: Mapping[str, Type], keep: Sequence[str], tensors: Sequence[str]) -> Any:
     """A DataFrame whose input columns have the fitted types."""
-    _check_names(df.columns, inputs)
+    check_names(df.columns, inputs)
     for name in keep:
         if name not in df.columns:
             raise ExpressionError(no_column(name, dict.fromkeys(df.columns)))
         if name in tensors:
             raise ExpressionError(f"the column {name!r} cannot be kept beside a tensor of the same name.")
-    spark = engine("spark")
-    seen = spark.schema_of(df.schema, list(inputs))
-    wider = {}
-    for name, wanted in inputs.items():
-        if _plain(seen[name]) == _plain(wanted):
-            continue
+    seen = engine("spark").schema_of(df.schema, list(inputs))
+    changed = {name: wanted for name, wanted in inputs.items() if seen[name] != wanted}
+    if not changed:
+        return df
+    from penstock.backends.spark.inputs import as_fitted
+
+    for name, wanted in changed.items():
         if not _widens(seen[name], wanted):
             raise ExpressionError(_changed(name, seen[name], wanted))
-        wider[name] = spark.named(name).cast(spark.spelled(wanted))
-    return df.withColumns(wider) if wider else df
-
-
-def _plain(of: Type) -> Type:
-    """Spark's lists have no length."""
-    return Type("list", 0, of.item, None) if of.kind == "list" else of
+    return df.withColumns({name: as_fitted(name, seen[name], wanted) for name, wanted in changed.items()})
 
 
 def _widens(seen: Type, wanted: Type) -> bool:
+    if seen.kind == "vector":
+        return wanted.kind == "list" and wanted.item == FLOAT64
     if seen.kind == "list" and wanted.kind == "list":
         return _widens(seen.item, wanted.item)
     if seen.kind == wanted.kind:
@@ -105,16 +114,8 @@ def _widens(seen: Type, wanted: Type) -> bool:
     return seen.kind == "int" and wanted.kind == "float" and wanted.bits == 64
 
 
-def _check_names(names: Sequence[str], inputs: Mapping[str, Type]) -> None:
-    for name in inputs:
-        if name not in names:
-            raise ExpressionError(no_column(name, dict.fromkeys(names)))
-
-
 def _changed(name: str, seen: Type, wanted: Type) -> str:
-    if seen.kind == "vector":
-        return f"column {name!r} holds vectors of MLlib. Give it as an array: vector_to_array({name!r})."
-    return (
-        f"column {name!r} is {seen}, and was {wanted} when the recipe was fitted. Cast it back, or fit the recipe "
-        "anew."
-    )
+    said = f"column {name!r} is {seen}, and was {wanted} when the recipe was fitted."
+    if (seen.kind, wanted.kind) == ("timestamp_ntz", "timestamp"):
+        return f"{said} Its times have no zone: say which one they are in, and give instants."
+    return f"{said} Cast it back, or fit the recipe anew."

@@ -8,13 +8,14 @@ on disk.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.backends import engine
-from penstock.errors import NullReached
+from penstock.errors import ExpressionError, NullReached, UnsupportedOperation, listed
 from penstock.expr.check import Schema, columns_of, type_of
 from penstock.expr.nodes import Call, Column, Expression
 from penstock.expr.types import Type
@@ -76,13 +77,44 @@ class FittedRecipe:
 
     @cached_property
     def _on_torch(self) -> Any:
-        return engine("torch").prepare(self.tensors, self.inputs)
+        torch = engine("torch")
+        try:
+            return torch.prepare(self.tensors, self.inputs)
+        except UnsupportedOperation as error:
+            reason = error.reason + _others(torch, self.tensors, self.inputs)
+            raise UnsupportedOperation(error.engine, error.operation, reason) from None
+
+    def only(self, *tensors: str) -> FittedRecipe:
+        """The recipe of these tensors alone, which reads no more columns than they do: in serving there is no label.
+
+        >>> from penstock.expr.build import col
+        >>> from penstock.expr.types import BOOL, FLOAT64
+        >>> both = FittedRecipe({"x": col("a") * 2, "y": col("sold")}, {"a": FLOAT64, "sold": BOOL})
+        >>> both.only("x").arrow({"a": [1.5]}).to_pydict()
+        {'x': [3.0]}
+        """
+        unknown = [name for name in tensors if name not in self.tensors]
+        if unknown or not tensors:
+            said = (
+                f"the recipe has no tensor {listed(unknown)}" if unknown else "only() names tensors to keep"
+            )
+            raise ExpressionError(f"{said}; there are {listed(list(self.tensors))}.")
+        chosen = {name: self.tensors[name] for name in tensors}
+        read = dict.fromkeys(name for tree in chosen.values() for name in columns_of(tree))
+        return FittedRecipe(
+            chosen,
+            {name: self.inputs[name] for name in read},
+            None if self.declared is None else {name: self.declared[name] for name in tensors},
+            tuple(each for each in self.facts if set(each["columns"]) <= set(read)),
+        )
 
     def transform(self, df: DataFrame, *, keep: Sequence[str] = (), vector: bool = False) -> DataFrame:
         """The tensors as columns of a DataFrame, by native Spark expressions; and the columns to keep before them.
 
-        A null that reaches a tensor fails the job that computes it, with an error that names the column. With `vector`,
-        tensors that are lists become vectors of MLlib, as its estimators want them.
+        A null that reaches a tensor fails the job that computes it, with an error that names the column; so do a list
+        of another length than the column had, and a whole number that float64 does not hold. A column whose type became
+        wider is refused at once. With `vector`, tensors that are lists become vectors of MLlib, as its estimators want
+        them.
         """
         found = self._on_spark(spark_columns(df, self.inputs, keep, list(self.tensors)), keep=list(keep))
         return _with_vectors(found, self.outputs) if vector else found
@@ -90,7 +122,9 @@ class FittedRecipe:
     def arrow(self, rows: Any) -> Any:
         """The tensors as columns of a pyarrow Table, without Spark or Java: for serving.
 
-        `rows`: a pyarrow Table or RecordBatch, a mapping of names to lists, or anything pyarrow makes a table of.
+        `rows`: a pyarrow Table or RecordBatch, a mapping of names to lists, a list with a dictionary for each row, or
+        anything pyarrow makes a table of. A value that does not fit the type its column had is an error; only a float64
+        is rounded, where the column was float32.
 
         >>> from penstock.expr.build import col
         >>> from penstock.expr.types import FLOAT64
@@ -103,9 +137,10 @@ class FittedRecipe:
         """The tensors out of columns that are tensors, on their device.
 
         A column with nulls is given as a pair: its values, and a bool tensor of which are valid. Texts have no tensor
-        form; a recipe that reads some serves by `arrow`. A null that reaches a tensor is an error, as everywhere; to
-        find one waits for the device. `module` does not.
+        form; a recipe that reads some serves by `arrow`. A null that reaches a tensor is an error, as everywhere, and
+        so is a value that does not fit the type its column had; to find them waits for the device. `module` does not.
         """
+        self._on_torch.check(columns)
         found = {}
         for name, (values, valid) in self._on_torch(columns).items():
             if valid is not None and not bool(valid.all()):
@@ -116,7 +151,8 @@ class FittedRecipe:
     def module(self) -> Any:
         """An `nn.Module`: tensors of columns in, the recipe's tensors and which of their rows are valid out.
 
-        It can be part of a model and exported with it (`torch.export`).
+        It can be part of a model and exported with it (`torch.export`). It takes the numbers it is given, also where
+        the column's type had no room for them: `torch` and `arrow` refuse those.
         """
         from penstock.recipe.module import RecipeModule
 
@@ -173,8 +209,6 @@ def fitted_from(
 
 def _demanded(tensor: str, tree: Expression, schema: Schema) -> Expression:
     """The tree with demands: where it stacks several values, one for each, so that the error can name the column."""
-    if type_of(tree, schema).kind == "vector":
-        return tree
     if not isinstance(tree, Call) or tree.op != "stack":
         return tree.demand(_message(tensor, tree))
     dtype = dict(tree.params)["dtype"]
@@ -200,6 +234,19 @@ def _message(tensor: str, tree: Expression) -> str:
         f"a null reached tensor {tensor!r}, from {source}: {shown} has no value in some row, or one that does not fit "
         f"the tensor's dtype. Fill it: {remedy}."
     )
+
+
+def _others(engine: Any, tensors: Mapping[str, Expression], inputs: Schema) -> str:
+    """Which tensors an engine does not compute, and how to have those that it does."""
+    fine = []
+    for name, tree in tensors.items():
+        with suppress(UnsupportedOperation):
+            engine.prepare({name: tree}, inputs)
+            fine.append(name)
+    odd = listed([name for name in tensors if name not in fine])
+    if not fine:
+        return f" It is needed for {odd}."
+    return f" It is needed for {odd}; leave that out: .only({', '.join(map(repr, fine))})."
 
 
 def _innermost(tree: Expression) -> Expression:

@@ -54,7 +54,7 @@ def settle(tensors: Mapping[str, Expression], source: Source) -> tuple[dict[str,
     early = _hoisted(nodes, schema)
     while len(settled) < len(nodes):
         ready = {
-            key: _plain_args(node, settled)
+            key: _plain(node.args, settled)
             for key, node in nodes.items()
             if key not in settled and all(inner in settled for inner in _learned_nodes(node.args))
         }
@@ -82,7 +82,7 @@ def settle(tensors: Mapping[str, Expression], source: Source) -> tuple[dict[str,
             types = tuple(type_of(arg, schema) for arg in args)
             settled[key] = LEARNERS[node.op].becomes(Learned(node, args, types, found))
             lessons[key] = Lesson(node, tuple(columns_of(node)), tuple(zip(asked, found, strict=True)))
-    plain = {name: _plain(tree, settled) for name, tree in tensors.items()}
+    plain = dict(zip(tensors, _plain(tensors.values(), settled), strict=True))
     for tree in plain.values():
         type_of(tree, schema)
     return plain, [lessons[key] for key in nodes]
@@ -123,19 +123,20 @@ def _learned_nodes(trees: Iterable[Expression]) -> dict[Key, Call]:
     return found
 
 
-def _plain_args(node: Call, settled: Mapping[Key, Expression]) -> tuple[Expression, ...]:
-    return tuple(_plain(arg, settled) for arg in node.args)
+def _plain(trees: Iterable[Expression], settled: Mapping[Key, Expression]) -> tuple[Expression, ...]:
+    """The trees with operations that learned replaced."""
+    made: dict[int, Expression] = {}
 
+    def visit(node: Expression) -> Expression:
+        if id(node) not in made:
+            made[id(node)] = replaced(node) if isinstance(node, Call) else node
+        return made[id(node)]
 
-def _plain(tree: Expression, settled: Mapping[Key, Expression]) -> Expression:
-    """The tree with operations that learned replaced."""
-    if not isinstance(tree, Call):
-        return tree
-    if tree.op in LEARNED:
-        return settled[tree.key()]
-    args = _plain_args(tree, settled)
-    return (
-        tree
-        if all(new is old for new, old in zip(args, tree.of, strict=True))
-        else Call(tree.op, args, tree.params)
-    )
+    def replaced(node: Call) -> Expression:
+        if node.op in LEARNED:
+            return settled[node.key()]
+        args = tuple(map(visit, node.of))
+        same = all(new is old for new, old in zip(args, node.of, strict=True))
+        return node if same else Call(node.op, args, node.params)
+
+    return tuple(map(visit, trees))

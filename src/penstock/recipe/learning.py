@@ -14,6 +14,7 @@ from typing import Any
 from penstock.errors import FitError
 from penstock.expr.check import columns_of
 from penstock.expr.nodes import Call, Expression
+from penstock.expr.ops.lists import LONGEST
 from penstock.expr.statistics import (
     Answer,
     Counted,
@@ -25,7 +26,7 @@ from penstock.expr.statistics import (
     Summarized,
     Summary,
 )
-from penstock.expr.types import Type
+from penstock.expr.types import Type, int_range
 from penstock.expr.vocabulary import Vocabulary
 from penstock.expr.words.learned import SMOOTHING
 
@@ -54,9 +55,9 @@ class Learned:
         """Those of the operation."""
         return dict(self.node.params)
 
-    def error(self, what: str, remedy: str) -> FitError:
-        """Something about the data that nothing can be learned from."""
-        columns = ", ".join(repr(name) for name in columns_of(self.args[0]))
+    def error(self, what: str, remedy: str, of: int = 0) -> FitError:
+        """Something about the data of an argument that nothing can be learned from."""
+        columns = ", ".join(repr(name) for name in columns_of(self.args[of]))
         return FitError(
             f"{self.node!r}: {what}, so there is nothing to learn from column {columns}. {remedy}"
         )
@@ -138,7 +139,11 @@ def _fill(learned: Learned) -> Expression:
         learned.finite(mean=mean)
         return x.cast("float64").fill(mean)
     median = learned.quantiles()[0]
-    return x.fill(int(median) if of.kind == "int" else median)
+    if of.kind != "int":
+        return x.fill(median)
+    # Quantiles are float64: the greatest numbers of 64 bits round to one that is none of them.
+    low, high = int_range(of)
+    return x.fill(min(max(int(median), low), high))
 
 
 def _filled(x: Expression, value: str) -> Expression:
@@ -199,6 +204,12 @@ def _one_hot(learned: Learned) -> Expression:
     keys = Vocabulary(learned.counted().keys)
     if not len(keys):
         raise learned.error("no value is frequent enough", "Lower min_count.")
+    if len(keys) >= LONGEST:
+        columns = ", ".join(repr(name) for name in columns_of(learned.args[0]))
+        raise FitError(
+            f"{learned.node!r}: column {columns} has {len(keys):,} different values, and a one-hot list has at most "
+            f"{LONGEST - 1:,} places. Keep the most frequent ones, .one_hot(max_size=...), or number them: .index()."
+        )
     # Places: null, unseen, then the keys. The first two have none of the columns, so they are turned to the end.
     numbers = Vocabulary(keys.array, [float(place) for place in range(len(keys))])
     place = _key(learned).look_up(numbers, len(keys), len(keys)).cast("int64")
@@ -208,15 +219,17 @@ def _one_hot(learned: Learned) -> Expression:
 def _target_mean(learned: Learned) -> Expression:
     found, smoothing = learned.counted(), float(learned.params.get("smoothing", SMOOTHING))
     if not found.total_labelled:
-        raise learned.error("its label is null in every row", "Give a label that has values.")
+        raise learned.error("its label is null in every row", "Give a label that has values.", of=1)
     prior = found.total_sum / found.total_labelled
-    learned.finite(label=prior)
 
     def drawn(total: float, count: int) -> float:
         return (total + smoothing * prior) / (count + smoothing) if count + smoothing else prior
 
     means = [drawn(*pair) for pair in zip(found.sums.to_pylist(), found.labelled.to_pylist(), strict=True)]
     null = drawn(found.null_sum, found.null_labelled)
+    if (odd := next((mean for mean in (prior, null, *means) if not math.isfinite(mean)), None)) is not None:
+        remedy = "Leave out values of the label that are no numbers, .nan_as_null(), and clip it: .clip(low, high)."
+        raise learned.error(f"a mean of its label is {odd!r}", remedy, of=1)
     return _key(learned).look_up(Vocabulary(found.keys, means), prior, null)
 
 

@@ -14,11 +14,12 @@ from typing import Any
 from penstock.backends.whole_columns import whole
 from penstock.errors import ExpressionError, RecipeError
 from penstock.expr.check import columns_of, type_of
-from penstock.expr.show import from_json
+from penstock.expr.show import trees_from_json
 from penstock.expr.types import parse_type
 from penstock.expr.vocabulary import Vocabulary
 from penstock.recipe.fitted import FittedRecipe
 from penstock.recipe.fitting import learns
+from penstock.recipe.report import fact_from_json
 from penstock.recipe.storage import SUFFIX, VERSION, beside
 
 
@@ -82,10 +83,8 @@ def from_files(text: bytes, read: Callable[[str], bytes], where: str) -> FittedR
 def _recipe(found: dict[str, Any], read: Callable[[str], bytes]) -> FittedRecipe:
     large = {digest: _vocabulary(read(f"{digest}{SUFFIX}"), digest) for digest in found["vocabularies"]}
     inputs = {str(name): parse_type(of) for name, of in found["inputs"].items()}
-    tensors = {
-        str(name): from_json({"penstock_expression": 1, "expression": tree}, large)
-        for name, tree in found["tensors"].items()
-    }
+    trees = trees_from_json(list(found["tensors"].values()), found.get("shared", []), large)
+    tensors = dict(zip(map(str, found["tensors"]), trees, strict=True))
     if not tensors:
         raise ExpressionError("it has no tensors")
     for tree in tensors.values():
@@ -102,7 +101,7 @@ def _recipe(found: dict[str, Any], read: Callable[[str], bytes]) -> FittedRecipe
         tensors,
         inputs,
         None if declared is None else {name: str(declared[name]) for name in tensors},
-        tuple(dict(one) for one in found["learned"]),
+        tuple(fact_from_json(one) for one in found["learned"]),
     )
 
 

@@ -29,16 +29,23 @@ def output(tree: Expression, of: Type) -> Output:
     return Output(of, (_ids(tree),))
 
 
-KEEP_IDS = ("cast", "demand", "pad", "element", "fill")
+KEEP_IDS = ("cast", "demand", "element")
 """Operations through which an id stays one."""
+JOIN_IDS = ("pad", "fill")
+"""Operations that add their value to the ids."""
 
 
 def _ids(tree: Expression) -> int | None:
-    while isinstance(tree, Call) and tree.op in KEEP_IDS:
-        tree = tree.of[0]
     if not isinstance(tree, Call):
         return None
     params = dict(tree.params)
+    if tree.op in KEEP_IDS:
+        return _ids(tree.of[0])
+    if tree.op in JOIN_IDS:
+        found, value = _ids(tree.of[0]), params["value"]
+        # What is below 0 or between two is no id: no embedding has a row for it.
+        fine = found is not None and value >= 0 and float(value).is_integer()
+        return max(found or 0, int(value) + 1) if fine else None
     if tree.op == "index_in":
         return 1 + int(params["oov"]) + len(params["keys"])
     if tree.op == "hash":

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.errors import ExpressionError
 from penstock.expr.check import columns_of
-from penstock.expr.nodes import Expression
+from penstock.expr.nodes import Call, Expression
 from penstock.recipe.fitted import FittedRecipe, fitted_from
 from penstock.recipe.fitting import Source, settle
 from penstock.recipe.sources import ArrowSource, SparkSource, is_spark
@@ -57,15 +57,21 @@ class Recipe:
         return list(dict.fromkeys(name for tree in self.tensors.values() for name in columns_of(tree)))
 
     def fit(self, data: Any) -> FittedRecipe:
-        """Learn from a Spark DataFrame, or from Arrow data: a table, a pyarrow dataset, or record batches.
+        """Learn from a Spark DataFrame, or from Arrow data: a table, a pyarrow dataset, record batches, or what
+        has `__arrow_c_stream__` (polars, duckdb, pandas).
 
         In Spark this is one aggregate for all numbers of one depth (a column that is filled before it is standardized
         is of depth two) and one job for all vocabularies, however many columns there are; each passes over the
         DataFrame, so cache one that is dear to compute. The values of quantiles are off by at most one rank in ten
-        thousand.
+        thousand, and whole numbers beyond 2**53 are rounded for them as for moments.
+
+        A column of MLlib vectors that is a tensor by itself passes through as it is; where an operation takes it, it is
+        a list of float64.
         """
         if is_spark(data):
-            return self._fitted(SparkSource(data, self.columns))
+            trees = [tree for tree in self.tensors.values() if isinstance(tree, Call)]
+            computed = [name for tree in trees for name in columns_of(tree)]
+            return self._fitted(SparkSource(data, self.columns, computed))
         source = ArrowSource(data, self.columns)
         try:
             return self._fitted(source)

@@ -48,6 +48,31 @@ def fact(lesson: Lesson) -> dict[str, Any]:
     return found
 
 
+NUMBERS = ("mean", "deviation", "low", "high", "quantiles")
+
+
+def fact_to_json(one: Mapping[str, Any]) -> dict[str, Any]:
+    """A fact in what JSON has words for: numbers that are not finite are texts."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(each) for each in value]
+        return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {name: plain(value) for name, value in one.items()}
+
+
+def fact_from_json(one: Mapping[str, Any]) -> dict[str, Any]:
+    """A fact as it was; what somebody wrote in its place stays, since facts are for reading and compute nothing."""
+
+    def number(value: Any) -> Any:
+        if isinstance(value, list):
+            return [number(each) for each in value]
+        return float(value) if value in ("inf", "-inf", "nan") else value
+
+    return {name: number(value) if name in NUMBERS else value for name, value in one.items()}
+
+
 @dataclass(frozen=True)
 class Report:
     """What was learned, one entry for each operation that learns; `print` shows it as lines.

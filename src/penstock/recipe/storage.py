@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,9 +15,10 @@ from typing import Any, Protocol
 
 from penstock.expr.batch import batch_functions, importable
 from penstock.expr.nodes import Expression
-from penstock.expr.show import Large, to_json
+from penstock.expr.show import Large, trees_to_json
 from penstock.expr.types import Type
 from penstock.expr.vocabulary import Vocabulary
+from penstock.recipe.report import fact_to_json
 
 VERSION = 1
 SUFFIX = ".arrow"
@@ -51,27 +51,17 @@ def document(recipe: Parts) -> tuple[dict[str, Any], Large]:
         for function in batch_functions(tree):
             importable(function)
     large: Large = {}
-    tensors = {name: to_json(tree, large)["expression"] for name, tree in recipe.tensors.items()}
+    trees, shared = trees_to_json(list(recipe.tensors.values()), large)
     found = {
         "penstock_recipe": VERSION,
         "inputs": {name: str(of) for name, of in recipe.inputs.items()},
-        "tensors": tensors,
+        "tensors": dict(zip(recipe.tensors, trees, strict=True)),
+        "shared": shared,
         "declared": dict(recipe.declared) if recipe.declared is not None else None,
-        "learned": [_plain(one) for one in recipe.facts],
+        "learned": [fact_to_json(one) for one in recipe.facts],
         "vocabularies": sorted(large),
     }
     return found, large
-
-
-def _plain(value: Any) -> Any:
-    """Facts are for people: what JSON has no word for is written as text."""
-    if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    return value
 
 
 def files(recipe: Parts) -> dict[str, bytes]:

@@ -5,6 +5,8 @@ For a few rows a dictionary that is built once; for many, Arrow's own hash table
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -80,10 +82,19 @@ def _of_items(kernel: Kernel, site: Site, x: Lists) -> Lists:
 
 def demand(site: Site, x: Value) -> Value:
     """The value, if nothing of it is null."""
+    if site.type.kind == "vector":
+        _check_vectors(site, x)
+        return x
     rows = x.valid is not None and not x.valid.all()
     if rows or (isinstance(x, Lists) and _null_items(x)):
         raise NullReached(site.params["message"])
     return x
+
+
+def _check_vectors(site: Site, x: Any) -> None:
+    """Vectors of MLlib pass as Arrow has them: lists."""
+    if x.null_count or pc.list_flatten(x).null_count:
+        raise NullReached(site.params["message"])
 
 
 def _null_items(x: Lists) -> bool:

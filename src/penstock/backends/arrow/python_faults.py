@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 
 import numpy as np
@@ -30,12 +31,27 @@ def error_of(kind: str, text: str, row: int) -> Exception:
     found = getattr(builtins, kind, None)
     if not (isinstance(found, type) and issubclass(found, Exception)):
         return RowError(kind, text, row)
+    if found is KeyError:
+        text = _unquoted(text)
     try:
         error: Exception = found(text)
     except TypeError:  # some take more than a message
         return RowError(kind, text, row)
     error.add_note(f"raised by a lifted function for row {row} of its input")
     return error
+
+
+def _unquoted(text: str) -> str:
+    """What KeyError was raised with: it shows a text in quotes, and would do so once more.
+
+    >>> str(KeyError(_unquoted("'a'"))), str(KeyError(_unquoted("no such key")))
+    ("'a'", "'no such key'")
+    """
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return found if isinstance(found, str) else text
 
 
 KERNELS: dict[str, Kernel] = {"raise_faults": raise_faults}

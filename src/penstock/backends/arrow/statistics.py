@@ -46,14 +46,16 @@ def gather(batches: Iterable[Any], requests: Sequence[Request], schema: Schema) 
     names = {key: f"s{place}" for place, key in enumerate(wanted)}
     program = prepare({names[key]: each for key, each in wanted.items()}, schema)
     running = [(request, _accumulator(request, type_of(request.of, schema))) for request in requests]
-    for batch in batches:
-        table = program(batch)
-        for request, accumulator in running:
-            label = request.label if isinstance(request, Counts) else None
-            accumulator.add(
-                table[names[request.of.key()]].combine_chunks(),
-                None if label is None else table[names[label.key()]].combine_chunks(),
-            )
+    # What overflows becomes infinite, and learning says so with the column's name.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for batch in batches:
+            table = program(batch)
+            for request, accumulator in running:
+                label = request.label if isinstance(request, Counts) else None
+                accumulator.add(
+                    table[names[request.of.key()]].combine_chunks(),
+                    None if label is None else table[names[label.key()]].combine_chunks(),
+                )
     return {request.key: accumulator.answer() for request, accumulator in running}
 
 
@@ -79,8 +81,13 @@ def _accumulator(request: Request, of: Type) -> Accumulator:
 
 def _finite(column: Any) -> Array:
     """The values that are there, as float64, without nan and infinities."""
-    values: Array = np.asarray(column.drop_null().cast(pa.float64()))
+    values: Array = np.asarray(_real(column.drop_null()))
     return np.asarray(values[np.isfinite(values)])
+
+
+def _real(column: Any) -> Any:
+    """Numbers as float64. Whole numbers beyond 2**53 are rounded, as Spark's cast does; Arrow's own would raise."""
+    return column.cast(pa.float64(), safe=False)
 
 
 class _Summary:
@@ -136,7 +143,7 @@ class _Partials:
             {
                 "key": keys,
                 "count": np.ones(len(keys), np.int64),
-                "sum": np.zeros(len(keys)) if label is None else label.cast(pa.float64()).fill_null(0.0),
+                "sum": np.zeros(len(keys)) if label is None else _real(label).fill_null(0.0),
                 "labelled": np.zeros(len(keys), np.int64)
                 if label is None
                 else label.is_valid().cast(pa.int64()),

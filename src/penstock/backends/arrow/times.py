@@ -45,5 +45,7 @@ def _between(site: Site, left: Flat, right: Flat) -> Flat:
 KERNELS: dict[str, Kernel] = {
     **dict.fromkeys((*DATED, *CLOCKED), _field),
     "epoch_seconds": _epoch,
+    "date_of": lambda site, x: Flat(x.values // calendar.DAY, x.valid),
+    "microsecond": lambda site, x: Flat(x.values % calendar.SECOND, x.valid),
     "seconds_between": _between,
 }

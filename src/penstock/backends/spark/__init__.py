@@ -9,11 +9,11 @@ kernels lie by family: `numbers`, `casts` (and hashes), `texts` (and times), `li
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from penstock.backends.base import Kernel, Program, Step, Unsupported, compile
 from penstock.backends.spark import (
@@ -21,6 +21,7 @@ from penstock.backends.spark import (
     lists,
     lookups,
     numbers,
+    python_lists,
     python_numbers,
     python_texts,
     texts,
@@ -29,6 +30,8 @@ from penstock.backends.spark import (
 from penstock.backends.spark.casts import cast, hash_kernel
 from penstock.backends.spark.columns import constant, named
 from penstock.backends.spark.columns import spelled as spelled
+from penstock.backends.spark.functions import F
+from penstock.backends.spark.handing import Handed, TooDeep, handing
 from penstock.dtypes import fate
 from penstock.errors import ExpressionError, UnsupportedType
 from penstock.expr.check import Schema
@@ -44,6 +47,7 @@ TABLE: Mapping[str, Kernel | Unsupported] = {
     **lookups.KERNELS,
     **batches.KERNELS,
     **python_numbers.KERNELS,
+    **python_lists.KERNELS,
     **python_texts.KERNELS,
     "cast": cast,
     "hash": hash_kernel,
@@ -119,12 +123,28 @@ class SparkProgram:
         if taken:
             raise ExpressionError(f"the DataFrame has a column {taken[0]!r} already. Rename one of them.")
         steps = self._program.steps
-        levels = _levels(steps)
+        if all(not isinstance(step.node, Call) or step.node.op not in batches.KERNELS for step in steps):
+            with suppress(TooDeep):
+                return self._selected(df, kept, writable=True)
+        return self._selected(df, kept, writable=False)
+
+    def _selected(self, df: DataFrame, kept: Sequence[str], writable: bool) -> DataFrame:
+        looked = {
+            f"{PREFIX}{place}": step.site
+            for place, step in enumerate(self._program.steps)
+            if step.site is not None and lookups.by_table(step)
+        }
+        with handing(df, writable) as handed, lookups.tables(df, looked) as tables:
+            return self._handed(df, kept, tables, handed)
+
+    def _handed(
+        self, df: DataFrame, kept: Sequence[str], tables: Mapping[str, SparkColumn], handed: Handed
+    ) -> DataFrame:
+        steps = self._program.steps
+        levels = heavy_steps(steps)
         columns: list[SparkColumn] = []
         waiting: dict[int, list[SparkColumn]] = {}
         joins: dict[int, list[int]] = {}
-        looked = {f"{PREFIX}{place}": step.site for place, step in enumerate(steps) if lookups.by_table(step)}
-        tables = lookups.tables(df, {name: site for name, site in looked.items() if site is not None})
         for place, step in enumerate(steps):
             name = f"{PREFIX}{place}"
             if lookups.by_join(step):
@@ -132,23 +152,28 @@ class SparkProgram:
                 joins.setdefault(levels[place], []).append(place)
                 column = lookups.finished(step.site, columns[step.args[0]], named(name))
             else:
-                column = _column(step, columns, tables.get(name))
+                column = column_of(step, columns, tables.get(name))
                 if place in levels:
-                    waiting.setdefault(levels[place], []).append(column.alias(name))
+                    waiting.setdefault(levels[place], []).append(handed(column).alias(name))
                     column = named(name)
             columns.append(column)
         for level in sorted({*waiting, *joins}):
             for place in joins.get(level, []):
-                df = lookups.join(df, steps[place], columns[steps[place].args[0]], f"{PREFIX}{place}")
+                of = columns[steps[place].args[0]]
+                df = lookups.join(df, steps[place], of, f"{PREFIX}{place}", handed)
             df = df.select("*", *waiting.get(level, []))
         found = {name: columns[place] for name, place in self._program.outputs.items()}
         if sum(map(_code, steps)) > MOST_FUSED and self.columns:
             lightest = min(found, key=lambda name: _spread(steps, self._program.outputs[name]))
             found[lightest] = _apart(found[lightest], named(self.columns[0]))
-        return df.select(*map(named, kept), *(column.alias(name) for name, column in found.items()))
+        return df.select(
+            *(handed(named(name)) for name in kept),
+            *(handed(column).alias(name) for name, column in found.items()),
+        )
 
 
-def _column(step: Step, columns: list[SparkColumn], table: SparkColumn | None) -> SparkColumn:
+def column_of(step: Step, columns: Any, table: SparkColumn | None) -> SparkColumn:
+    """The Column of a step, from those of the steps before it."""
     if isinstance(step.node, Column):
         return named(step.node.name)
     if isinstance(step.node, Literal):
@@ -176,6 +201,11 @@ def _apart(value: SparkColumn, some: SparkColumn) -> SparkColumn:
     return F.when(F.get(F.array_sort(F.array(some.isNull())), F.lit(0)).isNotNull(), value)
 
 
+def kept_apart(steps: tuple[Step, ...], columns: Sequence[str], value: Any) -> Any:
+    """The result of a long program, kept out of Spark's fused stages; that of a short one as it is."""
+    return _apart(value, named(columns[0])) if sum(map(_code, steps)) > MOST_FUSED and columns else value
+
+
 def _spread(steps: tuple[Step, ...], place: int) -> int:
     """How many steps a step needs, each counted once: lifted functions share pieces without number."""
     needed, waiting = {place}, [place]
@@ -192,18 +222,24 @@ LIGHT = frozenset(
 """Operations whose form uses each argument once."""
 
 
-def _levels(steps: tuple[Step, ...]) -> dict[int, int]:
+LAMBDAS = frozenset({"list_total", "int_power", "list_sum", "list_mean", "normalize"})
+"""Operations that go through a list by a lambda, and may get numbers that were looked up."""
+
+
+def heavy_steps(steps: tuple[Step, ...]) -> dict[int, int]:
     """The steps that become columns of their own, and in which round of selecting."""
     weights: list[int] = []
     rounds: list[int] = []
     found: dict[int, int] = {}
+    # A lookup in a table is a subquery, of which Spark takes none near a lambda: it is a column before.
+    lambdas = any(isinstance(step.node, Call) and step.node.op in LAMBDAS for step in steps)
     for place, step in enumerate(steps):
         times = 1
         if isinstance(step.node, Call) and step.node.op not in LIGHT:
             times = 1 + len(dict(step.node.params).get("edges", "12"))
         weight = 1 + times * sum(weights[arg] for arg in step.args)
         level = max((rounds[arg] + (arg in found) for arg in step.args), default=0)
-        if weight > HEAVY or lookups.by_join(step):
+        if weight > HEAVY or lookups.by_join(step) or (lambdas and lookups.by_table(step)):
             found[place] = level
             weight = 1
         weights.append(weight)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from penstock.backends.base import Site
 from penstock.backends.spark.columns import INF, constant, double, long, spelled
+from penstock.backends.spark.functions import F
 from penstock.expr.plain_numbers import NUMBER, WHOLE, WORDS
 from penstock.expr.types import FLOAT16, FLOAT64, Type, int_range
 

@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
+from penstock.backends.spark.functions import F
 from penstock.dtypes import DTYPES
 from penstock.expr.types import FLOAT64, Type
 
@@ -24,6 +24,8 @@ def spelled(of: Type) -> str:
         return f"array<{spelled(of.item)}>"
     if of.kind in ("bool", "int", "float"):
         return DTYPES[str(of)].spark or "float"
+    if of.kind == "vector":
+        return "void"  # SQL has no name for them, and void becomes the type of what it stands beside
     return of.kind
 
 
@@ -57,6 +59,11 @@ def as_type(column: Column, source: Type, target: Type) -> Column:
 def long(number: int) -> Column:
     """A whole number as bigint."""
     return F.lit(number).cast("bigint")
+
+
+def no_nulls(x: Column) -> Column:
+    """Whether a list holds no null; null, or true, of null. Without a lambda, which SQL functions do not take."""
+    return F.size(F.array_compact(x)) == F.size(x)
 
 
 def bind(value: Column, body: Any) -> Column:

@@ -48,7 +48,10 @@ def count(df: DataFrame, requests: Sequence[Counts], schema: Schema) -> Answers:
     counted = long.groupBy("name", "value").agg(F.count(F.lit(1)).alias("count"), *_sums(len(labels)))
     # The number is read from the name only now, of rows that are few.
     counted = counted.withColumn("column", F.col("name").cast("int")).drop("name")
-    kept, observed = _kept(counted, requests, len(labels))
+    numeric = [
+        place for place, request in enumerate(requests) if _leaf(type_of(request.of, schema)).kind != "string"
+    ]
+    kept, observed = _kept(counted, requests, len(labels), numeric)
     table = kept.toArrow()
     told = None if observed is None else observed.get
     answers: Answers = {}
@@ -58,6 +61,11 @@ def count(df: DataFrame, requests: Sequence[Counts], schema: Schema) -> Answers:
         totals = _totals(own, label) if told is None else _told(told, place, label)
         answers[request.key] = _counted(own, label, type_of(request.of, schema), totals)
     return answers
+
+
+def _leaf(of: Type) -> Type:
+    """What is counted: the value itself, or a list's elements."""
+    return of.item if of.kind == "list" else of
 
 
 def _sums(labels: int) -> list[Column]:
@@ -77,8 +85,7 @@ def _long(
     scalars, lists = dict[int, Column](), dict[int, Column]()
     for place, request in enumerate(requests):
         of, column = type_of(request.of, schema), F.col(names[request.of.key()])
-        leaf = of.item if of.kind == "list" else of
-        kind = "bigint" if leaf.kind == "bool" else "string"
+        kind = "bigint" if _leaf(of).kind == "bool" else "string"
         if of.kind == "list":
             lists[place] = column.cast(f"array<{kind}>").cast("array<string>")
         else:
@@ -96,7 +103,7 @@ def _unpivoted(df: DataFrame, columns: Mapping[int, Column], ids: list[str]) -> 
 
 
 def _kept(
-    counted: DataFrame, requests: Sequence[Counts], labels: int
+    counted: DataFrame, requests: Sequence[Counts], labels: int, numeric: Sequence[int]
 ) -> tuple[DataFrame, Observation | None]:
     """The keys that are kept, and the nulls; where some are dropped, with the totals of all of them on the way."""
     most = {place: request.max_size for place, request in enumerate(requests) if request.max_size is not None}
@@ -109,8 +116,9 @@ def _kept(
     if least:
         kept = kept.where(null | (F.col("count") >= _by_column(least, 1)))
     if most:
-        # Numbers are ordered as numbers; where there are none, by the bytes of the text.
-        by_value = (F.col("value").try_cast("bigint"), F.col("value"))
+        # Numbers are ordered as numbers, texts by their bytes, also those that look like numbers.
+        number = F.when(F.col("column").isin(*numeric), F.col("value").try_cast("bigint"))
+        by_value = (number, F.col("value")) if numeric else (F.col("value"),)
         order = Window.partitionBy("column").orderBy(null, F.col("count").desc(), *by_value)
         ranked = kept.select("*", F.row_number().over(order).alias("rank"))
         kept = ranked.where(null | (F.col("rank") <= _by_column(most, UNLIMITED))).drop("rank")
@@ -170,7 +178,7 @@ def _by_column(numbers: Mapping[int, int], usual: int) -> Column:
 
 
 def _counted(table: Any, label: int | None, of: Type, totals: _Totals) -> Counted:
-    leaf = of.item if of.kind == "list" else of
+    leaf = _leaf(of)
     is_key = pc.is_valid(table["value"])
     null, kept = table.filter(pc.invert(is_key)), table.filter(is_key)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from penstock.backends.base import Kernel, Site
 from penstock.backends.spark.casts import converted
 from penstock.backends.spark.columns import INF, NAN, as_type, bind, constant, double, long, spelled
+from penstock.backends.spark.functions import F
 from penstock.expr.types import Type
 
 

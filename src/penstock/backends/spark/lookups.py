@@ -9,16 +9,19 @@ where Spark allows no subquery, the same lists are constants, up to a limit.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from penstock.backends.base import Kernel, Site, Step
 from penstock.backends.spark.columns import long, spelled
+from penstock.backends.spark.functions import F
+from penstock.backends.spark.handing import Handed, is_classic
 from penstock.dtypes import Array
 from penstock.errors import ExpressionError
 from penstock.expr.nodes import Call
@@ -54,22 +57,33 @@ def key(x: Column, of: Type) -> Column:
     return x if of.kind == "string" else x.cast("bigint")
 
 
-def tables(df: DataFrame, sites: Mapping[str, Site]) -> dict[str, Column]:
-    """For each lookup a column that holds its table: `keys` and `results`, by the keys' hash."""
+@contextmanager
+def tables(df: DataFrame, sites: Mapping[str, Site]) -> Iterator[dict[str, Column]]:
+    """For each lookup a column that holds its table: `keys` and `results`, by the keys' hash.
+
+    The columns are for DataFrames that are made while the block runs.
+    """
     if not sites:
-        return {}
+        yield {}
+        return
     columns = {}
     for name, site in sites.items():
         keys, results = _by_hash(site)
         columns[f"{name}_keys"] = _one_row(keys)
         columns[f"{name}_results"] = _one_row(results)
-    row = df.sparkSession.createDataFrame(pa.table(columns))
-
-    def table(name: str) -> Column:
-        parts = (F.col(f"{name}_{part}").alias(part) for part in ("keys", "results"))
-        return row.select(F.struct(*parts)).scalar()
-
-    return {name: table(name) for name in sites}
+    spark = df.sparkSession
+    row = spark.createDataFrame(pa.table(columns))
+    parts = {name: f"struct(`{name}_keys` AS keys, `{name}_results` AS results)" for name in sites}
+    if not is_classic(df):
+        yield {name: row.select(F.expr(part)).scalar() for name, part in parts.items()}
+        return
+    # A subquery in SQL reads what has a name. Classic Spark looks it up at once, so that it is needed no longer after.
+    view = f"penstock_{uuid.uuid4().hex}"
+    row.createTempView(view)
+    try:
+        yield {name: F.expr(f"(SELECT {part} FROM {view})") for name, part in parts.items()}
+    finally:
+        spark.catalog.dropTempView(view)
 
 
 def _one_row(array: Any) -> Any:
@@ -102,14 +116,15 @@ def _by_hash(site: Site) -> tuple[Any, Any]:
     )
 
 
-def join(df: DataFrame, step: Step, x: Column, name: str) -> DataFrame:
+def join(df: DataFrame, step: Step, x: Column, name: str, handed: Handed) -> DataFrame:
     """The DataFrame with a column for what was found: the key's place or number, null where it is not there."""
     assert step.site is not None
     keys: Vocabulary = step.site.params["keys"]
     table = df.sparkSession.createDataFrame(
         pa.table({f"{name}_key": keys.array, name: pa.array(_results(step.site))})
     )
-    return df.join(F.broadcast(table), key(x, step.site.types[0]) == F.col(f"{name}_key"), "left")
+    same = key(x, step.site.types[0]) == F.col(f"{name}_key")
+    return df.join(table.hint("broadcast"), handed(same), "left")
 
 
 def _results(site: Site) -> Any:

@@ -8,15 +8,16 @@ the order in which Spark evaluates. Conditions are CASE WHEN.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from penstock.backends.base import Kernel, Site, Unknown
 from penstock.backends.spark.columns import INF, NAN, as_type, constant, double, long, spelled
+from penstock.backends.spark.functions import F
 from penstock.expr.types import FLOAT64
 
 
@@ -88,13 +89,18 @@ def _ne(site: Site, left: Column, right: Column) -> Column:
 def _below(strict: bool) -> Callable[[Site, Column, Column], Column]:
     """left < right. For Spark NaN is above everything, so only a NaN on the right needs a guard.
 
-    Nothing is greater than NaN for it, so `a > b` is then false, and null where a is null.
+    Nothing is greater than NaN for it, so `a > b` is then false, and null where a is null. Beside a constant the guard
+    is shorter, which counts: Spark writes a condition's branches out for each time that it is used.
     """
 
     def kernel(site: Site, left: Column, right: Column) -> Column:
         a, b = _sides(site, left, right)
         found = a < b if strict else a <= b
-        return F.when(F.isnan(b), a > b).otherwise(found) if _may_be_nan(site, 1) else found
+        if not _may_be_nan(site, 1):
+            return found
+        if site.constants[0] not in (Unknown, None):
+            return found & (b <= INF)
+        return F.when(F.isnan(b), a > b).otherwise(found)
 
     return kernel
 
@@ -112,10 +118,10 @@ def _extreme(function: Callable[..., Column], least: bool) -> Kernel:
         values = [as_type(arg, of, site.type) for arg, of in zip(args, site.types, strict=True)]
         if len(values) == 1:
             return values[0]
-        null = reduce(Column.__or__, [value.isNull() for value in values])
+        null = reduce(operator.or_, [value.isNull() for value in values])
         found = F.when(null, F.lit(None).cast(spelled(site.type)))
         if least and site.type.kind == "float":  # greatest gives NaN by itself
-            found = found.when(reduce(Column.__or__, [F.isnan(v) for v in values]), constant(NAN, site.type))
+            found = found.when(reduce(operator.or_, [F.isnan(v) for v in values]), constant(NAN, site.type))
         return found.otherwise(function(*values))
 
     return kernel

@@ -6,15 +6,16 @@ raise is null. `python_texts` has the texts and the one operation that raises.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from penstock.backends.base import Kernel, Site, Unknown
-from penstock.backends.spark.columns import INF, as_type, double, long, spelled
+from penstock.backends.spark.columns import INF, as_type, double, long, no_nulls, spelled
+from penstock.backends.spark.functions import F
 from penstock.expr.ops.python import EXACT_INTS
 from penstock.expr.types import INT64, Type, parse_type
 
@@ -68,6 +69,12 @@ def _power(site: Site, left: Column, right: Column) -> Column:
         for _ in range(known - 1):
             found = F.try_multiply(found, a)
         return found
+    base = site.constants[0]
+    if base is not Unknown and isinstance(base, int) and abs(base) > 1:
+        powers = list(
+            itertools.takewhile(lambda power: -(1 << 63) <= power < 1 << 63, (base**n for n in range(64)))
+        )
+        return F.when(b >= 0, F.get(F.array(*map(long, powers)), F.least(b, long(64)).cast("int")))
     # From 64 on only -1, 0 and 1 have powers in 64 bits, and of those it matters whether the exponent is odd.
     times = F.when(b > 64, long(64) + F.pmod(b, long(2))).otherwise(b)
     product = F.aggregate(F.sequence(long(1), times), long(1), lambda found, _: F.try_multiply(found, a))
@@ -99,7 +106,17 @@ def _exact(x: Column, known: Any) -> Column:
     return (x >= long(-EXACT_INTS)) & (x <= long(EXACT_INTS))
 
 
+def _known(site: Site, place: int) -> float | None:
+    """An argument that is a finite constant: much of a form is about those that are not."""
+    value = site.constants[place]
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
 def _float_modulo(site: Site, a: Column, b: Column) -> Column:
+    known = _known(site, 1)
+    if known is not None and known > 0.0:
+        rest = a % b
+        return F.when(rest == 0.0, F.lit(0.0)).when(rest < 0.0, rest + b).otherwise(rest)
     safe = F.when(b != 0.0, b)
     rest = a % safe
     return (
@@ -131,6 +148,9 @@ def _negative_zero(x: Column) -> Column:
 
 def _float_power(site: Site, a: Column, b: Column) -> Column:
     power = F.pow(a, b)
+    known = _known(site, 1)
+    if known is not None and known > 0.0 and known.is_integer():
+        return F.when(~(_finite(a) & (F.abs(power) == INF)), power)
     none = F.lit(None).cast("double")
     return (
         F.when(a.isNull() | b.isNull(), none)
@@ -167,6 +187,13 @@ def _float_round(site: Site, x: Column) -> Column:
     return F.when(F.abs(p) < float(EXACT_INTS), F.when(negative, -found).otherwise(found)).otherwise(x)
 
 
+def _log2(x: Column) -> Column:
+    """Spark divides two logarithms, and misses every fifth power of two by a digit, which ceil() makes a one of."""
+    found = F.log2(x)
+    near = F.rint(found)
+    return F.when(F.pow(F.lit(2.0), near) == x, near).otherwise(found)
+
+
 NATIVE: dict[str, tuple[Callable[..., Column], Callable[[Column], Column] | None]] = {
     "acos": (F.acos, lambda x: F.abs(x) <= 1.0),
     "asin": (F.asin, lambda x: F.abs(x) <= 1.0),
@@ -179,7 +206,7 @@ NATIVE: dict[str, tuple[Callable[..., Column], Callable[[Column], Column] | None
     "log": (F.log, lambda x: x > 0.0),
     "log10": (F.log10, lambda x: x > 0.0),
     "log1p": (F.log1p, lambda x: x > -1.0),
-    "log2": (F.log2, lambda x: x > 0.0),
+    "log2": (_log2, lambda x: x > 0.0),
     "sin": (F.sin, _finite),
     "sinh": (F.sinh, None),
     "sqrt": (F.sqrt, lambda x: x >= 0.0),
@@ -240,6 +267,8 @@ def _convert(site: Site, x: Column) -> Column:
         plain = (source.kind, target.kind) not in (("float", "int"), ("int", "float"))
         found = _converted(x, source, target)
         return found if plain else F.when(_keeps(x, source, target), found)
+    if source.item.kind == target.item.kind:
+        return F.when(_fits(site, x), as_type(x, source, target))
     found = F.transform(x, lambda item: _converted(item, source.item, target.item))
     return F.when(_fits(site, x), found.cast(spelled(target)))
 
@@ -248,6 +277,8 @@ def _fits(site: Site, x: Column) -> Column:
     source, target = site.types[0], parse_type(site.params["to"])
     if source.kind != "list":
         return _keeps(x, source, target)
+    if source.item.kind == target.item.kind:
+        return F.coalesce(no_nulls(x), F.lit(True))
     fine = F.forall(
         x, lambda item: F.when(item.isNull(), F.lit(False)).otherwise(_keeps(item, source.item, target.item))
     )

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from penstock.backends.base import Kernel, Site
-from penstock.backends.spark.columns import as_type, long, spelled
+from penstock.backends.spark.columns import as_type, long, no_nulls, spelled
+from penstock.backends.spark.functions import F
+from penstock.backends.spark.texts import stripped
 from penstock.expr.characters import decimal_digits, java_class
 from penstock.expr.number_texts import FLOAT_TEXT, FLOAT_WORD, INT_TEXT, WHITE_AROUND
 from penstock.expr.ops.python_texts import LONGEST_TEXT
-from penstock.expr.patterns import WHITE
 from penstock.expr.types import INT64
 
 
@@ -54,10 +54,11 @@ def _slice(site: Site, x: Column, start: Column, stop: Column) -> Column:
 
 
 def _strip(site: Site, x: Column) -> Column:
-    characters = F.lit(site.params.get("characters", WHITE))
-    if site.params.get("characters") == "":
-        return x
-    return {"left": F.ltrim, "right": F.rtrim, "both": F.btrim}[site.params["side"]](x, characters)
+    side, given = site.params["side"], site.params.get("characters")
+    trim = {"left": F.ltrim, "right": F.rtrim, "both": F.btrim}[side]
+    if given is not None:
+        return trim(x, F.lit(given)) if given else x
+    return stripped(x, side)
 
 
 def _count(site: Site, x: Column) -> Column:
@@ -80,14 +81,13 @@ def _zfill(site: Site, x: Column) -> Column:
 
 
 def _words(site: Site, x: Column) -> Column:
-    trimmed = F.btrim(x, F.lit(WHITE))
+    trimmed = stripped(x, "both")
     white = java_class("isspace")
     return F.when(trimmed == "", F.array().cast("array<string>")).otherwise(F.split(trimmed, f"{white}+", -1))
 
 
 def _join(site: Site, x: Column) -> Column:
-    whole = F.forall(x, lambda item: item.isNotNull())
-    return F.when(whole, F.array_join(x, site.params["separator"]))
+    return F.when(no_nulls(x), F.array_join(x, site.params["separator"]))
 
 
 def _list_at(site: Site, x: Column, index: Column) -> Column:
@@ -135,8 +135,12 @@ def _raise_faults(site: Site, value: Column, fault: Column, *messages: Column) -
         if message.startswith("{") and message.endswith("}"):
             shown = F.concat(F.lit(f"{kind}: "), F.coalesce(messages[int(message[1:-1])], F.lit("None")))
         text = text.when(fault == long(place), shown)
-    failed = F.raise_error(text).cast(spelled(site.type))
-    return F.when(fault.isNull(), value).otherwise(failed)
+    # Joined, because that is one of the few things Spark takes for expensive: it writes no such function into a filter,
+    # where it would meet rows that another part of the filter takes out first. It costs nothing: an error comes next.
+    failed = F.raise_error(F.array_join(F.array(text), "")).cast(spelled(site.type))
+    # The lesser of the value and nothing is the value. What a branch of CASE uses twice Spark computes twice; arguments
+    # of `least` are always computed, and their pieces once.
+    return F.least(value, F.when(fault.isNotNull(), failed))
 
 
 KERNELS: dict[str, Kernel] = {

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from penstock.backends.spark.counts import count, selected
+from penstock.backends.spark.functions import F
+from penstock.backends.spark.handing import handing
 from penstock.expr.check import Schema, type_of
 from penstock.expr.statistics import (
     QUANTILE_ACCURACY,
@@ -39,10 +40,11 @@ def _numbers(df: DataFrame, requests: Sequence[Numbers], schema: Schema) -> Answ
     chosen, names = selected(df, [request.of for request in requests], schema)
     asked: list[Column] = []
     spans: list[tuple[Numbers, int, int]] = []
-    for request in requests:
-        columns = _aggregates(request, F.col(names[request.of.key()]), type_of(request.of, schema))
-        spans.append((request, len(asked), len(asked) + len(columns)))
-        asked += columns
+    with handing(df) as handed:
+        for request in requests:
+            columns = _aggregates(request, F.col(names[request.of.key()]), type_of(request.of, schema))
+            spans.append((request, len(asked), len(asked) + len(columns)))
+            asked += map(handed, columns)
     row = chosen.agg(*(column.alias(f"a{place}") for place, column in enumerate(asked))).collect()[0]
     return {request.key: _answer(request, list(row[start:stop])) for request, start, stop in spans}
 
@@ -53,7 +55,7 @@ def _aggregates(request: Numbers, x: Column, of: Type) -> list[Column]:
         return [F.mode(finite, deterministic=True)]
     real = finite.cast("double")
     if isinstance(request, Quantiles):
-        return [F.percentile_approx(real, list(request.at), QUANTILE_ACCURACY)]
+        return [F.percentile_approx(real, F.array(*map(F.lit, request.at)), QUANTILE_ACCURACY)]
     counts = [F.count(F.lit(1)), F.count(x), F.count(finite)]
     if isinstance(request, Presence):
         return counts

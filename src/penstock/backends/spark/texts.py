@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from penstock.backends.base import Kernel, Site
 from penstock.backends.spark.columns import long
+from penstock.backends.spark.functions import F
 from penstock.expr.calendar import DAY, SECOND
 from penstock.expr.ops.times import CLOCKED, DATED
 from penstock.expr.patterns import WHITE, parse_pattern
@@ -83,10 +86,25 @@ def _between(site: Site, left: Column, right: Column) -> Column:
     return F.try_subtract(_micros(left, of), _micros(right, of)).cast("double") / 1e6
 
 
+def stripped(x: Column, side: str) -> Column:
+    """Without white space at its ends.
+
+    With a list Spark looks every character up in it, slowly; without, it looks for spaces alone, and fast. So the list
+    is for texts that then still begin or end with something that is no plain letter, digit or sign.
+    """
+    trim = {"left": F.ltrim, "right": F.rtrim, "both": F.btrim}[side]
+    spaces = trim(x)
+    # Texts are compared byte by byte, so the whole of it says what its first character does.
+    ends = [spaces] if side != "right" else []
+    ends += [F.substring(spaces, -1, 1)] if side != "left" else []
+    plain = functools.reduce(operator.and_, ((end >= "!") & (end < "\x7f") for end in ends))
+    return F.when(plain, spaces).otherwise(trim(x, F.lit(WHITE)))
+
+
 KERNELS: dict[str, Kernel] = {
     "lower": lambda site, x: F.lower(x),
     "upper": lambda site, x: F.upper(x),
-    "strip": lambda site, x: F.btrim(x, F.lit(WHITE)),
+    "strip": lambda site, x: stripped(x, "both"),
     "length": lambda site, x: F.char_length(x).cast("bigint"),
     "contains": lambda site, x: F.contains(x, F.lit(site.params["text"])),
     "startswith": lambda site, x: F.startswith(x, F.lit(site.params["text"])),
@@ -97,5 +115,9 @@ KERNELS: dict[str, Kernel] = {
     "regex_extract": _extract,
     **dict.fromkeys((*DATED, *CLOCKED), _field),
     "epoch_seconds": _epoch,
+    "date_of": lambda site, x: x.cast("date"),
+    "microsecond": lambda site, x: F.pmod(
+        (F.extract(F.lit("SECOND"), x) * SECOND).cast("bigint"), long(SECOND)
+    ),
     "seconds_between": _between,
 }

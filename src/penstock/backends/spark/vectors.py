@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from penstock.backends.base import Kernel, Site
 from penstock.backends.spark.columns import INF, as_type, bind, long
+from penstock.backends.spark.functions import F
 from penstock.expr.types import FLOAT64, Type, list_of
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from penstock.backends.base import Kernel, Program, Unsupported, compile, unsupported
-from penstock.backends.torch import lists, lookups, numbers, python_numbers, vectors
+from penstock.backends.torch import lists, lookups, numbers, python_lists, python_numbers, vectors
 from penstock.backends.torch.hashing import hash_kernel
-from penstock.backends.torch.values import constant, read, write
+from penstock.backends.torch.values import check_fits, constant, read, write
 from penstock.errors import ExpressionError, UnsupportedOperation, listed
 from penstock.expr.check import Schema
 from penstock.expr.nodes import Call, Column, Expression, Literal
@@ -31,6 +31,7 @@ TABLE: Mapping[str, Kernel | Unsupported] = {
     **vectors.KERNELS,
     **lookups.KERNELS,
     **python_numbers.KERNELS,
+    **python_lists.KERNELS,
     "batch": unsupported(
         "a function of Arrow columns has no tensor form. Run it before: in Spark, or by arrow()."
     ),
@@ -49,6 +50,12 @@ class TorchProgram:
         self._program = program
         self.types = program.types
         self.columns = program.columns
+
+    def check(self, columns: Mapping[str, Given]) -> None:
+        """Refuse values that the columns' types do not hold; to find them may wait for the device."""
+        for step in self._program.steps:
+            if isinstance(step.node, Column) and step.node.name in columns:
+                check_fits(step.node.name, columns[step.node.name], step.type)
 
     def __call__(self, columns: Mapping[str, Given]) -> dict[str, tuple[torch.Tensor, torch.Tensor | None]]:
         """The expressions' values, each with which rows (of lists: which elements) are valid; None for all."""

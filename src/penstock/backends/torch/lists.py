@@ -157,5 +157,7 @@ KERNELS: dict[str, Kernel] = {
     "stack": _stack,
     **dict.fromkeys((*DATED, *CLOCKED), _field),
     "epoch_seconds": _epoch,
+    "date_of": lambda site, x: Value(x.values // calendar.DAY, x.valid),
+    "microsecond": lambda site, x: Value(x.values % calendar.SECOND, x.valid),
     "seconds_between": _between,
 }

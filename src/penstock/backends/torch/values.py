@@ -16,7 +16,7 @@ from torch import Tensor
 
 from penstock.errors import ExpressionError
 from penstock.expr.nodes import Literal
-from penstock.expr.types import Type
+from penstock.expr.types import Type, int_range
 
 Mask = Tensor | None
 
@@ -114,7 +114,44 @@ def read(name: str, given: Any, of: Type) -> Value:
                 f"column {name!r}: what is valid is given as {mask.dtype} of shape {tuple(mask.shape)}. "
                 "It has to be bool, one for each row, or one for each element of a list."
             )
+    if leaf.kind == "float" and leaf.bits < 64:
+        values = values.to(getattr(torch, str(leaf)))  # as a table of that type would hold it
     return Value(values.to(held(leaf)), valid, items)
+
+
+WHOLE = {64: 1 << 53, 32: 1 << 24, 16: 1 << 11}
+"""Up to here a float of so many bits holds every whole number."""
+
+
+def check_fits(name: str, given: Any, of: Type) -> None:
+    """Refuse valid values that the column's type does not hold. It waits for the device, if the tensor's is wider."""
+    value = read(name, given, of)
+    plain: Tensor = given[0] if isinstance(given, tuple | list) else given
+    leaf = of.item if of.kind == "list" else of
+    dtype = plain.dtype
+    if not leaf.is_number or dtype == torch.bool:
+        return
+    if dtype.is_floating_point:
+        if torch.finfo(dtype).bits <= leaf.bits:
+            return
+        wrong = torch.isinf(value.values) & ~torch.isinf(plain)
+    else:
+        low, high = int_range(leaf) if leaf.kind == "int" else (-WHOLE[leaf.bits], WHOLE[leaf.bits])
+        info = torch.iinfo(dtype)
+        if low <= info.min and info.max <= high:
+            return
+        plain = plain.to(
+            torch.int64
+        )  # torch does not compare all unsigned ones; the greatest become negative
+        wrong = (plain < max(low, info.min)) | (plain > high)
+    for mask in (value.items, value.valid):
+        if mask is not None:
+            wrong = wrong & (mask if mask.dim() == wrong.dim() else mask[:, None])
+    if bool(wrong.any()):
+        raise ExpressionError(
+            f"column {name!r} was {of} when the recipe was fitted, and its tensor of {dtype} has "
+            f"{plain[wrong][0].item()}, which does not fit. Cast it back, or fit the recipe anew."
+        )
 
 
 def write(value: Value, of: Type) -> tuple[Tensor, Mask]:

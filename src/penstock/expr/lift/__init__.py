@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import ExpressionError, NotLifted
-from penstock.expr.lift.builtin import wrapped
 from penstock.expr.lift.conversion import returned
 from penstock.expr.lift.forms import Form, Signature, signature_of
+from penstock.expr.lift.known import wrapped
 from penstock.expr.lift.machine import Dead, Machine, Place
 from penstock.expr.lift.statements import result_of
 from penstock.expr.lift.values import Symbol, Typed, Value
@@ -26,15 +26,14 @@ from penstock.expr.types import Type
 
 MOST_NODES = 3000
 """Different operations of a lifted function: beyond, Spark plans longer than Python runs."""
-MOST_WRITTEN = 100_000
-"""The same with every piece counted as often as it is used, which is how JSON and fingerprints see it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
     """A lifted function: an expression over columns named like its arguments."""
 
-    function: types.FunctionType
+    function: types.FunctionType | types.MethodType
+    """The function, or the method of the object."""
     arguments: Mapping[str, Form]
     returns: Form
     value: Expression
@@ -44,6 +43,8 @@ class Body:
     faults: tuple[str, ...]
     """The errors by number: a class's name, a colon, and the message, or {0} for the first of the messages."""
     messages: tuple[Expression, ...]
+    raised: frozenset[str] = frozenset()
+    """The faults that are the user's own errors: their messages have to be Python's, to the letter."""
 
     @property
     def expression(self) -> Expression:
@@ -58,7 +59,15 @@ def lift_function(
     given: Mapping[str, Type] | None = None,
     returns: Type | None = None,
 ) -> Body:
-    """Lift a function, by its annotations or by the types that are given; or raise `NotLifted`."""
+    """Lift a function, by its annotations or by the types that are given; or raise `NotLifted`.
+
+    A method, or an object that can be called, is its function with the object in the place of its first argument.
+    """
+    bound: dict[str, Any] = {}
+    method = function if isinstance(function, types.MethodType) else _call_of(function)
+    if method is not None and isinstance(method.__func__, types.FunctionType):
+        function = method.__func__
+        bound = {next(iter(inspect.signature(function).parameters), ""): method.__self__}
     if not isinstance(function, types.FunctionType):
         raise NotLifted(
             getattr(function, "__name__", type(function).__name__),
@@ -77,10 +86,10 @@ def lift_function(
             "it is a generator or async",
             "Return a value.",
         )
-    signature = signature_of(function, given, returns)
+    signature = signature_of(function, given, returns, bound)
     machine = Machine(Place(function.__name__))
     try:
-        return _body(machine, function, signature)
+        return _body(machine, function, signature, bound)
     except RecursionError:
         machine.refuse("its statements lie too deep in each other", "Make the function smaller.")
     except ExpressionError as error:
@@ -89,11 +98,23 @@ def lift_function(
         machine.refuse(str(error).partition(". ")[0], "Make the function smaller.")
 
 
-def _body(machine: Machine, function: types.FunctionType, signature: Signature) -> Body:
+def _call_of(function: Any) -> types.MethodType | None:
+    """What runs when an object is called, where that is a plain method."""
+    if isinstance(function, types.FunctionType | type) or not callable(function):
+        return None
+    found = getattr(function, "__call__", None)  # noqa: B004  # its method, not whether it has one
+    return found if isinstance(found, types.MethodType) else None
+
+
+def _body(
+    machine: Machine, function: types.FunctionType, signature: Signature, bound: Mapping[str, Any]
+) -> Body:
     variables = {}
     for name, parameter in inspect.signature(function, follow_wrapped=False).parameters.items():
         if name in signature.arguments:
             variables[name] = _argument(machine, name, signature.arguments[name])
+        elif name in bound:
+            variables[name] = wrapped(bound[name])
         else:
             variables[name] = wrapped(parameter.default)
     try:
@@ -110,7 +131,14 @@ def _body(machine: Machine, function: types.FunctionType, signature: Signature) 
     fault = machine.trees.first(machine.pending)
     _check_size(machine, result, fault)
     return Body(
-        function, signature.arguments, declared, result, fault, tuple(machine.faults), tuple(machine.messages)
+        types.MethodType(function, next(iter(bound.values()))) if bound else function,
+        signature.arguments,
+        declared,
+        result,
+        fault,
+        tuple(machine.faults),
+        tuple(machine.messages),
+        frozenset(machine.raised),
     )
 
 
@@ -169,18 +197,15 @@ def _converted(machine: Machine, value: Value, declared: Form) -> Expression:
 
 
 def _check_size(machine: Machine, *roots: Expression) -> None:
-    """Refuse what is too large as a graph, or as the tree that is written to JSON, where nothing is shared."""
-    sizes: dict[int, int] = {}
-
-    def size(node: Expression) -> int:
-        if id(node) not in sizes:
-            sizes[id(node)] = 1 + sum(map(size, node.args))
-        return sizes[id(node)]
-
-    written = sum(map(size, roots))
-    if len(sizes) > MOST_NODES or written > MOST_WRITTEN:
+    """Refuse what is too large, each shared piece counted once."""
+    seen, waiting = set[int](), [*roots]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            waiting += node.args
+    if len(seen) > MOST_NODES:
         machine.refuse(
-            f"its expression has {len(sizes)} operations, {written} as a tree; {MOST_NODES} and {MOST_WRITTEN} are "
-            "the most",
+            f"its expression has {len(seen)} operations, and {MOST_NODES} are the most",
             "Make it smaller: fewer rounds of a loop, or fewer choices one after the other.",
         )

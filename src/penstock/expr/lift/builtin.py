@@ -7,40 +7,22 @@ from __future__ import annotations
 
 import bisect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from penstock.expr.lift.arithmetic import absolute, operate
 from penstock.expr.lift.comparison import compare, truth
 from penstock.expr.lift.conversion import rounded, to_bool, to_float, to_int, to_text
+from penstock.expr.lift.known import is_plain, items_of, plain
+from penstock.expr.lift.lists import all_true, any_true, summed
+from penstock.expr.lift.lists import best as best_of_list
 from penstock.expr.lift.machine import Machine
 from penstock.expr.lift.texts import length
-from penstock.expr.lift.values import PYTHON_NAMES, Known, Seq, Typed, Value, kind_of
+from penstock.expr.lift.values import PYTHON_NAMES, Known, Seq, Symbol, Typed, Value
+from penstock.expr.nodes import Expression
 
 Builtin = Callable[[Machine, Sequence[Value]], Value]
-
-
-def items_of(machine: Machine, value: Value, what: str) -> list[Value]:
-    """The elements of a sequence that is known, or written in the function."""
-    if isinstance(value, Seq):
-        return list(value.items)
-    if isinstance(value, Known):
-        try:
-            found = list(value.value)
-        except TypeError as error:
-            machine.fail("TypeError", str(error))
-        return [wrapped(one) for one in found]
-    machine.refuse(
-        f"{what} goes through a value that differs from row to row",
-        "Go through a constant range, tuple or list; for list columns use Spark's functions.",
-    )
-
-
-def wrapped(value: Any) -> Value:
-    """A constant, with tuples and lists opened, so that their elements can be told apart."""
-    if type(value) in (tuple, list):
-        return Seq(tuple(wrapped(one) for one in value), type(value))
-    return Known(value)
 
 
 def _of_one(handle: Callable[[Machine, Typed], Value], name: str) -> Builtin:
@@ -56,6 +38,8 @@ def _extreme(op: str, name: str) -> Builtin:
     """max and min: the first of the best, as Python compares them."""
 
     def function(machine: Machine, args: Sequence[Value]) -> Value:
+        if len(args) == 1 and isinstance(args[0], Symbol):
+            return best_of_list(machine, args[0], name)
         values = list(args) if len(args) > 1 else items_of(machine, args[0], f"{name}()")
         if not values:
             machine.fail("ValueError", f"{name}() arg is an empty sequence")
@@ -68,14 +52,55 @@ def _extreme(op: str, name: str) -> Builtin:
     return function
 
 
+def best_or(machine: Machine, function: Any, value: Value, default: Value) -> Value:
+    """max(values, default=...) and min(): the default where there are none."""
+    if isinstance(value, Symbol):
+        return best_of_list(machine, value, function.__name__, default)
+    found = items_of(machine, value, f"{function.__name__}()")
+    return SYMBOLIC[function](machine, [Seq(tuple(found))]) if found else default
+
+
 def _sum(machine: Machine, args: Sequence[Value]) -> Value:
+    if isinstance(args[0], Symbol):
+        return summed(machine, args[0], args[1] if len(args) > 1 else Known(0))
     values = items_of(machine, args[0], "sum()")
     total = args[1] if len(args) > 1 else Known(0)
     for place, value in enumerate(values):
-        if sys.version_info >= (3, 12) and place and _has_float(machine, value):
-            machine.refuse("sum() of floats, which this Python adds with compensation", "Write a + b + c.")
+        if place:
+            _refuse_compensated(machine, value)
         total = machine.over([total, value], lambda a, b: operate(machine, "Add", a, b))
     return total
+
+
+def sum_of_chosen(machine: Machine, chosen: Sequence[tuple[Expression, Value | None]]) -> Value:
+    """sum() of elements that are there under conditions."""
+    total: Value = Known(0)
+    for condition, value in chosen:
+        if value is None:
+            continue
+        _refuse_compensated(machine, value)
+        added = machine.branch(
+            condition,
+            lambda total=total, value=value: machine.over(  # type: ignore[misc]
+                [total, value], lambda a, b: operate(machine, "Add", a, b)
+            ),
+        )
+        total = machine.merge(condition, added, total)
+    return total
+
+
+def count_of_chosen(machine: Machine, chosen: Sequence[tuple[Expression, Value | None]]) -> Value:
+    """len() of a list of elements that are there under conditions."""
+    total: Value = Known(0)
+    for condition, _ in chosen:
+        there = _decided(machine, condition)
+        total = machine.over([total, there], lambda a, b: operate(machine, "Add", a, b))
+    return total
+
+
+def _refuse_compensated(machine: Machine, value: Value) -> None:
+    if sys.version_info >= (3, 12) and _has_float(machine, value):
+        machine.refuse("sum() of floats, which this Python adds with compensation", "Write a + b + c.")
 
 
 def _has_float(machine: Machine, value: Value) -> bool:
@@ -83,6 +108,8 @@ def _has_float(machine: Machine, value: Value) -> bool:
 
 
 def _any(machine: Machine, args: Sequence[Value]) -> Value:
+    if isinstance(args[0], Symbol):
+        return any_true(machine, args[0])
     found = machine.trees.false
     for value in items_of(machine, args[0], "any()"):
         found = machine.trees.either(found, truth(machine, value))
@@ -90,6 +117,8 @@ def _any(machine: Machine, args: Sequence[Value]) -> Value:
 
 
 def _all(machine: Machine, args: Sequence[Value]) -> Value:
+    if isinstance(args[0], Symbol):
+        return all_true(machine, args[0])
     found = machine.trees.true
     for value in items_of(machine, args[0], "all()"):
         found = machine.trees.both(found, truth(machine, value))
@@ -130,8 +159,6 @@ def _isinstance(machine: Machine, args: Sequence[Value]) -> Value:
 
 
 def _class_of(machine: Machine, typed: Typed) -> type:
-    from datetime import date, datetime
-
     known = {"bool": bool, "int": int, "float": float, "str": str, "none": type(None), "list": list}
     known |= {"date": date, "datetime": datetime}
     if typed.kind not in known:
@@ -143,29 +170,41 @@ def _class_of(machine: Machine, typed: Typed) -> type:
 
 def _len(machine: Machine, args: Sequence[Value]) -> Value:
     if isinstance(args[0], Seq):
+        if args[0].once:
+            machine.fail("TypeError", f"object of type '{args[0].kind.__name__}' has no len()")
         return Known(len(args[0].items))
+    if isinstance(args[0], Known) and type(args[0].value) is dict:
+        return Known(len(args[0].value))
     return machine.over(args, lambda x: length(machine, x))
 
 
-def _sequence(kind: type) -> Builtin:
-    return lambda machine, args: Seq(
-        tuple(items_of(machine, args[0], f"{kind.__name__}()")) if args else (), kind
-    )
+def _bool(machine: Machine, args: Sequence[Value]) -> Value:
+    if isinstance(args[0], Seq):
+        return Known(args[0].once or bool(args[0].items))
+    return _of_one(to_bool, "bool")(machine, args)
+
+
+def _tuple(machine: Machine, args: Sequence[Value]) -> Value:
+    return Seq(tuple(items_of(machine, args[0], "tuple()")) if args else ())
+
+
+def _list(machine: Machine, args: Sequence[Value]) -> Value:
+    return machine.made(items_of(machine, args[0], "list()") if args else ())
 
 
 def _enumerate(machine: Machine, args: Sequence[Value]) -> Value:
     start = args[1].value if len(args) > 1 and isinstance(args[1], Known) else 0
     items = items_of(machine, args[0], "enumerate()")
-    return Seq(tuple(Seq((Known(place), item)) for place, item in enumerate(items, start)), list)
+    return Seq(tuple(Seq((Known(place), item)) for place, item in enumerate(items, start)), enumerate)
 
 
 def _zip(machine: Machine, args: Sequence[Value]) -> Value:
     columns = [items_of(machine, arg, "zip()") for arg in args]
-    return Seq(tuple(Seq(row) for row in zip(*columns, strict=False)), list)
+    return Seq(tuple(Seq(row) for row in zip(*columns, strict=False)), zip)
 
 
 def _reversed(machine: Machine, args: Sequence[Value]) -> Value:
-    return Seq(tuple(reversed(items_of(machine, args[0], "reversed()"))), list)
+    return Seq(tuple(reversed(items_of(machine, args[0], "reversed()"))), reversed)
 
 
 def _pow(machine: Machine, args: Sequence[Value]) -> Value:
@@ -204,9 +243,7 @@ SYMBOLIC: dict[Any, Builtin] = {
     abs: _of_one(absolute, "abs"),
     int: _of_one(to_int, "int"),
     float: _of_one(to_float, "float"),
-    bool: lambda machine, args: (
-        Known(bool(args[0].items)) if isinstance(args[0], Seq) else _of_one(to_bool, "bool")(machine, args)
-    ),
+    bool: _bool,
     str: _of_one(to_text, "str"),
     len: _len,
     max: _extreme("gt", "max"),
@@ -216,8 +253,8 @@ SYMBOLIC: dict[Any, Builtin] = {
     all: _all,
     round: _round,
     isinstance: _isinstance,
-    tuple: _sequence(tuple),
-    list: _sequence(list),
+    tuple: _tuple,
+    list: _list,
     enumerate: _enumerate,
     zip: _zip,
     reversed: _reversed,
@@ -225,38 +262,12 @@ SYMBOLIC: dict[Any, Builtin] = {
     divmod: _divmod,
 }
 PURE: frozenset[Any] = frozenset(
-    {*SYMBOLIC, range, sorted, set, frozenset, dict, ord, chr, hex, bin, oct, repr, format}
+    {
+        *(set(SYMBOLIC) - {isinstance, list}),
+        *(range, sorted, set, frozenset, dict, ord, chr, hex, bin, oct, repr, format),
+        *(date, datetime, timedelta),
+    }
 )
-"""Builtins that may be called as they are while lifting, with constants."""
-
-
-def plain(value: Value) -> Any:
-    """The Python value of something known throughout; raises LookupError where it is not."""
-    if isinstance(value, Known):
-        return value.value
-    if isinstance(value, Seq):
-        return value.kind(plain(item) for item in value.items)
-    raise LookupError
-
-
-def is_plain(value: Value) -> bool:
-    """Whether all of it is known."""
-    if isinstance(value, Seq):
-        return all(is_plain(item) for item in value.items)
-    return isinstance(value, Known)
-
-
-def is_scalar(value: Value) -> bool:
-    """Whether it is a constant that a column could hold."""
-    return isinstance(value, Known) and kind_of(value.value) is not None
-
-
-def native(machine: Machine, function: Any, args: Sequence[Value], words: dict[str, Value]) -> Value:
-    """A pure function of constants, called here and now; what it raises is what every row raises."""
-    try:
-        found = function(*map(plain, args), **{word: plain(value) for word, value in words.items()})
-    except Exception as error:
-        machine.fail(type(error).__name__, str(error))
-    if isinstance(found, Iterator):  # of zip and its kin
-        return wrapped(list(found))
-    return wrapped(found)
+"""What may be called as it is while lifting, with constants."""
+DRAINING: frozenset[Any] = frozenset({sum, min, max, list, tuple, set, frozenset, dict, sorted})
+"""Builtins that go through all of an argument: a generator given to them may as well be made at once."""

@@ -6,12 +6,14 @@ None is no number, nan equals nothing, and 2**53 + 1 is not 2.0**53.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 from penstock.expr.lift.arithmetic import as_float, as_int
+from penstock.expr.lift.constants import is_quiet
+from penstock.expr.lift.known import holds_values
+from penstock.expr.lift.lists import in_list
 from penstock.expr.lift.machine import Machine
-from penstock.expr.lift.values import NUMBERS, Known, Seq, Typed, Value, kind_of
+from penstock.expr.lift.values import NUMBERS, Known, Seq, Typed, Value
 from penstock.expr.nodes import Expression, Literal
 from penstock.expr.ops.python import EXACT_INTS
 from penstock.expr.types import FLOAT64
@@ -19,14 +21,13 @@ from penstock.expr.types import FLOAT64
 OPS = {"Eq": "eq", "NotEq": "ne", "Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge"}
 TURNED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-MOST_MEMBERS = 400
 
 
 def compare(machine: Machine, op: str, left: Value, right: Value) -> Expression:
     """Whether `left <op> right`, by the operation's name in the table."""
     if isinstance(left, Known) and isinstance(right, Known):
         return _known(machine, op, left.value, right.value)
-    if isinstance(left, Seq) and isinstance(right, Seq) and left.kind is right.kind:
+    if isinstance(left, Seq) and isinstance(right, Seq) and left.kind is right.kind and not left.once:
         return _in_order(machine, op, left.items, right.items)
     if isinstance(left, Seq) or isinstance(right, Seq):
         machine.refuse("a tuple or list is compared with something else", "Compare its elements.")
@@ -66,10 +67,23 @@ def _first(machine: Machine, op: str, left: Value, right: Value) -> Expression:
 def _known(machine: Machine, op: str, left: Any, right: Any) -> Expression:
     import operator
 
+    for one in (left, right):
+        require_quiet(machine, one)
+        if holds_values(one):
+            machine.refuse("a dict of values that differ from row to row is compared", "Compare its values.")
     try:
         return machine.trees.true if getattr(operator, op)(left, right) else machine.trees.false
     except TypeError as error:
         machine.fail("TypeError", str(error))
+
+
+def require_quiet(machine: Machine, value: Any) -> None:
+    """Refuse to ask what would run something of its own, or be another thing where the rows are."""
+    if not is_quiet(value):
+        machine.refuse(
+            f"a value of type {type(value).__name__} is asked, which is no plain constant",
+            "Take what is needed of it into a plain constant before the function: a number, a text, a dict.",
+        )
 
 
 def _compare(machine: Machine, op: str, a: Typed, b: Typed) -> Expression:
@@ -166,9 +180,10 @@ def truth(machine: Machine, value: Value) -> Expression:
     """Whether `if value` holds."""
     trees = machine.trees
     if isinstance(value, Known):
+        require_quiet(machine, value.value)
         return trees.true if value.value else trees.false
     if isinstance(value, Seq):
-        return trees.true if value.items else trees.false
+        return trees.true if value.once or value.items else trees.false
     cases = machine.symbol(value).cases
     found = _truth(machine, cases[-1][1])
     for guard, typed in reversed(cases[:-1]):
@@ -221,49 +236,13 @@ def identical(machine: Machine, left: Value, right: Value) -> Expression:
     return found
 
 
-def contained(machine: Machine, item: Value, container: Value) -> Expression:
-    """`item in container`, of a container that is known, or written in the function, or a text."""
-    trees = machine.trees
-    if isinstance(container, Known) and isinstance(item, Known):
-        try:
-            return trees.true if item.value in container.value else trees.false
-        except TypeError as error:
-            machine.fail("TypeError", str(error))
-    if isinstance(container, Seq):
-        return _among(machine, item, container.items)
-    if isinstance(container, Known) and isinstance(
-        container.value, tuple | list | set | frozenset | dict | range
-    ):
-        members = list(container.value)
-        if any(kind_of(member) is None for member in members):
-            machine.refuse(
-                "`in` looks for a value among others than numbers, texts and None", "Use plain constants."
-            )
-        return _among(machine, item, [Known(member) for member in members])
-    return truth(machine, machine.over([item, container], lambda a, b: _in_text(machine, a, b)))
-
-
-def _in_text(machine: Machine, part: Typed, text: Typed) -> Value:
+def in_text(machine: Machine, part: Typed, text: Typed) -> Value:
+    """`part in text`, of a text or a list column."""
     if text.kind == "list":
-        machine.refuse("`in` looks into a list column", "Use an element of it.")
+        return machine.one("bool", in_list(machine, part, text))
     if text.kind != "str":
         machine.fail("TypeError", f"argument of type '{text.python}' is not iterable")
     if part.kind != "str":
         machine.fail("TypeError", f"'in <string>' requires string as left operand, not {part.python}")
     place = machine.trees.make("text_find", text.held, part.held)
     return machine.one("bool", machine.trees.make("ge", place, machine.whole(0)))
-
-
-def _among(machine: Machine, item: Value, members: Iterable[Value]) -> Expression:
-    found, count = machine.trees.false, 0
-    for member in members:
-        count += 1
-        if count > MOST_MEMBERS:
-            machine.refuse(
-                f"`in` has more than {MOST_MEMBERS} members to compare with",
-                "Join with a table of them instead.",
-            )
-        if isinstance(member, Known) and isinstance(member.value, float) and math.isnan(member.value):
-            continue  # nan is in a tuple only as the very same object
-        found = machine.trees.either(found, compare(machine, "eq", item, member))
-    return found

@@ -6,7 +6,8 @@ from penstock.expr.lift.arithmetic import as_float, as_int, equal
 from penstock.expr.lift.comparison import _truth as truth_of
 from penstock.expr.lift.forms import Form
 from penstock.expr.lift.machine import REACH, Machine
-from penstock.expr.lift.values import Symbol, Typed, Value
+from penstock.expr.lift.times import time_text
+from penstock.expr.lift.values import GREATEST, LEAST, Symbol, Typed, Value
 from penstock.expr.nodes import Expression
 from penstock.expr.ops.python import EXACT_INTS, MOST_DIGITS
 from penstock.expr.types import FLOAT64
@@ -88,6 +89,8 @@ def to_text(machine: Machine, x: Typed) -> Value:
         return machine.one("str", trees.choose(x.held, machine.text("True"), machine.text("False")))
     if x.kind == "none":
         return machine.one("str", machine.text("None"))
+    if x.kind in ("date", "datetime"):
+        return machine.one("str", time_text(machine, x, " "))
     machine.refuse(
         f"a {x.python} as a text: engines write it differently",
         "Round it to a whole number, or format it with a fixed number of digits: f'{x:.2f}'.",
@@ -132,9 +135,7 @@ def rounded(machine: Machine, x: Typed, digits: int | None) -> Value:
     """round(x) and round(x, digits)."""
     if x.kind in ("bool", "int"):
         if digits is not None and digits < 0:
-            machine.refuse(
-                "round() of a whole number to tens or more", "Write x // 10 * 10, or what is meant."
-            )
+            return _rounded_whole(machine, as_int(machine, x), -digits)
         return _same(machine, as_int(machine, x))
     if x.kind not in ("float", "numpy"):
         machine.fail("TypeError", f"type {x.python} doesn't define __round__ method")
@@ -149,6 +150,23 @@ def rounded(machine: Machine, x: Typed, digits: int | None) -> Value:
             f"Round a float to 0 to {MOST_DIGITS} digits: round(float(x), 2).",
         )
     return machine.one("float", machine.trees.make("float_round", x.held, params={"digits": digits}))
+
+
+def _rounded_whole(machine: Machine, x: Typed, zeros: int) -> Value:
+    """round(n, -2): to the nearest, and from the middle to the even one."""
+    if zeros > 17:
+        machine.refuse(f"round() of a whole number to {zeros} zeros", "Round to fewer.")
+    trees, step = machine.trees, machine.typed(10**zeros)
+    quotient = trees.make("int_floordiv", x.held, step.held)
+    rest = trees.make("int_modulo", x.held, step.held)
+    half = machine.whole(10**zeros // 2)
+    odd = trees.make("eq", trees.make("int_modulo", quotient, machine.whole(2)), machine.whole(1))
+    up = trees.either(trees.make("gt", rest, half), trees.both(trees.make("eq", rest, half), odd))
+    near = trees.choose(up, trees.make("int_add", quotient, machine.whole(1)), quotient)
+    found = trees.make("int_multiply", near, step.held)
+    if x.low - 10**zeros < LEAST or x.high + 10**zeros > GREATEST:
+        machine.fault(trees.make("is_null", found), REACH, "a whole number leaves 64 bits (round)")
+    return machine.one("int", found)
 
 
 def returned(machine: Machine, x: Typed, declared: Form) -> Expression:

@@ -12,12 +12,18 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from penstock.expr.lift import operators
 from penstock.expr.lift.arithmetic import UNARY, operate
-from penstock.expr.lift.builtin import is_plain, items_of, native, plain, wrapped
-from penstock.expr.lift.calls import attribute, bound, call, index_of, looked_up
-from penstock.expr.lift.comparison import OPS, compare, contained, identical, truth
-from penstock.expr.lift.formatting import concatenated, shown
+from penstock.expr.lift.assignment import assign, refuse_once
+from penstock.expr.lift.calls import attribute, bound, call, index_of
+from penstock.expr.lift.comparison import OPS, compare, identical, truth
+from penstock.expr.lift.comprehensions import elements, elements_and_conditions, first_that_decides, generator
+from penstock.expr.lift.formatting import concatenated, percent, shown
+from penstock.expr.lift.known import is_plain, native, plain, require_readable, wrapped
+from penstock.expr.lift.local import Local, local, local_variables
+from penstock.expr.lift.lookups import contained, looked_up
 from penstock.expr.lift.machine import Dead, Machine
+from penstock.expr.lift.splitting import element_of_split, split_once
 from penstock.expr.lift.texts import element, sliced
 from penstock.expr.lift.values import Known, Seq, Symbol, Typed, Uncertain, Value
 from penstock.expr.nodes import Expression
@@ -26,7 +32,7 @@ MOST_CALLS = 16
 """Functions called in each other."""
 
 Variables = dict[str, Value]
-Inline = Callable[["Reader", types.FunctionType, Variables], Value]
+Inline = Callable[["Reader", types.FunctionType | Local, Variables], Value]
 
 
 class Reader:
@@ -42,6 +48,12 @@ class Reader:
     ) -> None:
         self.machine, self.function, self.variables = machine, function, variables
         self.depth = depth
+        self.given = tuple(variables.values())
+        """What the function was called with: the caller may still hold it."""
+        self.surely = machine.depth
+        """How many conditions there are around the statement: what is read under more happens in some rows only."""
+        self.hidden: frozenset[str] = frozenset()
+        """Names of comprehensions that are being read, which functions defined around them do not see."""
         self._inline = inline
         names = function.__code__.co_freevars
         self._cells = dict(zip(names, function.__closure__ or (), strict=True))
@@ -63,13 +75,14 @@ class Reader:
         if isinstance(node, ast.BoolOp):
             found = self.condition(node.values[0])
             for part in node.values[1:]:
-                found = self._and_then(found, part, isinstance(node.op, ast.And))
+                found = self.and_then(found, part, isinstance(node.op, ast.And))
             return found
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self.machine.trees.negated(self.condition(node.operand))
         return truth(self.machine, self.value(node))
 
-    def _and_then(self, before: Expression, node: ast.expr, conjunction: bool) -> Expression:
+    def and_then(self, before: Expression, node: ast.expr, conjunction: bool) -> Expression:
+        """`before and node`, or with `or` between them, as conditions."""
         trees = self.machine.trees
         wanted = before if conjunction else trees.negated(before)
         if self.machine.decide(wanted) is False:
@@ -79,11 +92,22 @@ class Reader:
             return trees.false if conjunction else trees.true
         return (trees.both if conjunction else trees.either)(before, after)
 
-    def inline(self, function: types.FunctionType, args: list[Value], words: dict[str, Value]) -> Value:
+    def inline(
+        self, function: types.FunctionType | Local, args: list[Value], words: dict[str, Value]
+    ) -> Value:
         """A call of another of the user's functions."""
+        for given in (*args, *words.values()):
+            refuse_once(self.machine, given)
         if self.depth >= MOST_CALLS:
-            self.machine.refuse(f"{function.__name__}() calls itself, or calls go too deep", "Unroll it.")
+            name = function.name if isinstance(function, Local) else function.__name__
+            self.machine.refuse(f"{name}() calls itself, or calls go too deep", "Unroll it.")
+        if isinstance(function, Local):
+            return self._inline(self, function, local_variables(self.machine, function, args, words))
         return self._inline(self, function, bound(self.machine, function, args, words))
+
+    def inside(self, function: Local, variables: Variables) -> Reader:
+        """A reader of a function that is defined in this one."""
+        return Reader(self.machine, function.reader.function, variables, self._inline, self.depth + 1)
 
     # Names and constants.
 
@@ -139,7 +163,7 @@ class Reader:
         return Seq(tuple(self.value(item) for item in node.elts), tuple)
 
     def _List(self, node: ast.List) -> Value:
-        return Seq(tuple(self.value(item) for item in node.elts), list)
+        return self.machine.made([self.value(item) for item in node.elts])
 
     def _Set(self, node: ast.Set) -> Value:
         items = [self.value(item) for item in node.elts]
@@ -148,13 +172,16 @@ class Reader:
         return native(self.machine, lambda *members: set(members), items, {})
 
     def _Dict(self, node: ast.Dict) -> Value:
+        """A dict with constant keys; its values may differ from row to row, and are then only looked up."""
         keys = [self.value(key) if key is not None else None for key in node.keys]
         values = [self.value(value) for value in node.values]
-        if any(key is None or not is_plain(key) for key in keys) or not all(map(is_plain, values)):
-            self.machine.refuse("a dict of values that differ from row to row", "Use if and elif.")
-        return Known(
-            {plain(key): plain(value) for key, value in zip(keys, values, strict=True) if key is not None}
-        )
+        given = [key for key in keys if key is not None and is_plain(key)]
+        if len(given) < len(keys):
+            self.machine.refuse("a dict of keys that differ from row to row", "Use if and elif.")
+        for value in values:
+            refuse_once(self.machine, value)
+        held = [plain(value) if is_plain(value) else value for value in values]
+        return native(self.machine, lambda *names: dict(zip(names, held, strict=True)), given, {})
 
     def _Attribute(self, node: ast.Attribute) -> Value:
         return attribute(self.machine, self.value(node.value), node.attr)
@@ -162,16 +189,22 @@ class Reader:
     def _Call(self, node: ast.Call) -> Value:
         return call(self, node)
 
+    def _Lambda(self, node: ast.Lambda) -> Value:
+        return Known(local(self, node))
+
     # Operators.
 
     def _BinOp(self, node: ast.BinOp) -> Value:
         left, right = self.value(node.left), self.value(node.right)
         self.machine.place.node = node
         name = type(node.op).__name__
+        if name == "Mod" and isinstance(left, Known) and type(left.value) is str and not is_plain(right):
+            return percent(self.machine, left.value, right)
         if is_plain(left) and is_plain(right):
             return native(self.machine, NATIVE[name], [left, right], {})
         if isinstance(left, Seq) and isinstance(right, Seq) and name == "Add" and left.kind is right.kind:
-            return Seq((*left.items, *right.items), left.kind)
+            items = (*left.items, *right.items)
+            return self.machine.made(items) if left.kind is list else Seq(items, left.kind)
         if name not in NATIVE:
             self.machine.refuse(f"the operator {name}", "Use arithmetic.")
         return self.machine.over([left, right], lambda a, b: operate(self.machine, name, a, b))
@@ -246,19 +279,33 @@ class Reader:
         return self.machine.merge(condition, yes, no)
 
     def _NamedExpr(self, node: ast.NamedExpr) -> Value:
-        self.machine.refuse("an assignment inside an expression", "Assign it in a line before.")
+        value = self.value(node.value)
+        if self.machine.depth > self.surely:
+            self.machine.refuse(
+                "an assignment inside an expression that some rows do not come to",
+                "Assign it in a line before.",
+            )
+        assign(self, node.target, value)
+        return value
 
     # Subscripts, texts, comprehensions.
 
     def _Subscript(self, node: ast.Subscript) -> Value:
+        index = _whole(node.slice)
+        if index is not None and (split := split_once(self, node.value)) is not None:
+            return element_of_split(self.machine, split, index)
         container = self.value(node.value)
         if isinstance(node.slice, ast.Slice):
             return self._slice(container, node.slice)
         key = self.value(node.slice)
         self.machine.place.node = node
-        if isinstance(container, Known) and type(container.value) is dict:
-            return looked_up(self.machine, container.value, key)
+        if isinstance(container, Known):
+            require_readable(self.machine, container.value, "it takes an element of")
+            if type(container.value) is dict:
+                return looked_up(self.machine, container.value, key)
         if isinstance(container, Seq):
+            if container.once:
+                self.machine.fail("TypeError", f"'{container.kind.__name__}' object is not subscriptable")
             return self._item(container, key)
         if is_plain(container) and is_plain(key):
             return native(self.machine, lambda c, k: c[k], [container, key], {})
@@ -296,8 +343,11 @@ class Reader:
         bounds = [
             Known(None) if part is None else self.value(part) for part in (node.lower, node.upper, node.step)
         ]
-        if is_plain(bounds[2]) and isinstance(container, Seq) and all(map(is_plain, bounds)):
-            return Seq(container.items[slice(*map(plain, bounds))], container.kind)
+        if isinstance(container, Seq) and container.once:
+            self.machine.fail("TypeError", f"'{container.kind.__name__}' object is not subscriptable")
+        if isinstance(container, Seq) and all(map(is_plain, bounds)):
+            items = container.items[slice(*map(plain, bounds))]
+            return self.machine.made(items) if container.kind is list else Seq(items, container.kind)
         if is_plain(container) and all(map(is_plain, bounds)):
             return native(self.machine, lambda c, *b: c[slice(*b)], [container, *bounds], {})
         if not isinstance(bounds[2], Known):
@@ -316,6 +366,8 @@ class Reader:
         value = self.value(node.value)
         if node.conversion not in (-1, ord("s")):
             self.machine.refuse("a conversion in an f-string", "Write {x}.")
+        if node.conversion == ord("s"):
+            value = shown(self.machine, value, "")
         if node.format_spec is None:
             return shown(self.machine, value, "")
         spec = self.value(node.format_spec)
@@ -323,61 +375,40 @@ class Reader:
             self.machine.refuse("a format that differs from row to row", "Use a constant format.")
         return shown(self.machine, value, spec.value)
 
-    def _GeneratorExp(self, node: ast.GeneratorExp | ast.ListComp) -> Value:
-        if len(node.generators) != 1 or node.generators[0].is_async:
-            self.machine.refuse("a comprehension with several loops", "Write it as for loops.")
-        loop = node.generators[0]
-        outer, found = self.variables, list[Value]()
-        try:
-            for item in items_of(self.machine, self.value(loop.iter), "a comprehension"):
-                self.variables = dict(outer)
-                assign(self, loop.target, item)
-                kept = True
-                for test in loop.ifs:
-                    decided = self.machine.decide(self.condition(test))
-                    if decided is None:
-                        self.machine.refuse(
-                            "a comprehension whose length differs from row to row", "Use a sum."
-                        )
-                    kept = kept and decided
-                if kept:
-                    found.append(self.value(node.elt))
-        finally:
-            self.variables = outer
-        return Seq(tuple(found), list)
+    def argument(self, node: ast.expr, drained: bool) -> Value:
+        """An argument of a call; a generator whose elements are all asked for is made at once."""
+        if drained and isinstance(node, ast.GeneratorExp):
+            return Seq(tuple(elements(self, node)), types.GeneratorType)
+        return self.value(node)
 
-    _ListComp = _GeneratorExp
+    def chosen(self, node: ast.GeneratorExp | ast.ListComp) -> list[tuple[Expression, Value | None]]:
+        """The elements of a comprehension with conditions that differ from row to row, each with its own."""
+        return elements_and_conditions(self, node)
+
+    def quantified(self, node: ast.GeneratorExp, wanted: bool) -> Value:
+        """any() and all() of a generator."""
+        decided = first_that_decides(self, node, wanted)
+        return self._truth(decided if wanted else self.machine.trees.negated(decided))
+
+    def _ListComp(self, node: ast.ListComp) -> Value:
+        return self.machine.made(elements(self, node))
+
+    def _GeneratorExp(self, node: ast.GeneratorExp) -> Value:
+        return generator(self, node)
 
 
-def assign(reader: Reader, target: ast.expr, value: Value) -> None:
-    """`target = value`."""
-    reader.machine.place.node = target
-    if isinstance(target, ast.Name):
-        reader.variables = {**reader.variables, target.id: value}
-    elif isinstance(target, ast.Tuple | ast.List):
-        if isinstance(value, Symbol):
-            reader.machine.refuse(
-                "a value that differs from row to row is unpacked", "Take its elements one by one."
-            )
-        items = items_of(reader.machine, value, "unpacking")
-        if any(isinstance(one, ast.Starred) for one in target.elts):
-            reader.machine.refuse("unpacking with *", "Name every element.")
-        if len(items) != len(target.elts):
-            many = (
-                "too many values to unpack"
-                if len(items) > len(target.elts)
-                else "not enough values to unpack"
-            )
-            reader.machine.fail("ValueError", many)
-        for one, item in zip(target.elts, items, strict=True):
-            assign(reader, one, item)
-    else:
-        reader.machine.refuse("an attribute or an element is assigned", "Use plain variables.")
+def _whole(node: ast.expr) -> int | None:
+    """A whole number that is written there."""
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
+            return -number
+    return None
 
 
 def _named(node: ast.AST) -> str:
     names = {
-        "Lambda": "a lambda inside the function",
         "Await": "await",
         "Yield": "yield",
         "YieldFrom": "yield",
@@ -390,26 +421,4 @@ def _named(node: ast.AST) -> str:
     return names.get(type(node).__name__, f"a {type(node).__name__} expression")
 
 
-def _operators() -> dict[str, Any]:
-    import operator
-
-    return {
-        "Add": operator.add,
-        "Sub": operator.sub,
-        "Mult": operator.mul,
-        "Div": operator.truediv,
-        "FloorDiv": operator.floordiv,
-        "Mod": operator.mod,
-        "Pow": operator.pow,
-        "BitAnd": operator.and_,
-        "BitOr": operator.or_,
-        "BitXor": operator.xor,
-        "LShift": operator.lshift,
-        "RShift": operator.rshift,
-        "USub": operator.neg,
-        "UAdd": operator.pos,
-        "Invert": operator.invert,
-    }
-
-
-NATIVE = _operators()
+NATIVE: dict[str, Callable[..., Any]] = {**operators.BINARY, **operators.UNARY}

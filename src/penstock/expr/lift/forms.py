@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -91,21 +91,23 @@ class Signature:
 
 
 def signature_of(
-    function: types.FunctionType, given: Mapping[str, Type] | None, returns: Type | None
+    function: types.FunctionType,
+    given: Mapping[str, Type] | None,
+    returns: Type | None,
+    bound: Container[str] = (),
 ) -> Signature:
-    """The forms of a function's parameters: from the types given, else from its annotations."""
+    """The forms of a function's parameters, but of bound ones: from the types given, else from its annotations."""
     line = function.__code__.co_firstlineno
 
     def refuse(reason: str, advice: str) -> NotLifted:
         return NotLifted(function.__name__, line, 0, reason, advice)
 
-    try:
-        hints = typing.get_type_hints(function)
-    except Exception:
-        hints = {}
+    hints, unknown = _hints(function)
     arguments: dict[str, Form] = {}
     # A wrapper is read as what it is: its own code runs, not that of the function it wraps.
     for name, parameter in inspect.signature(function, follow_wrapped=False).parameters.items():
+        if name in bound:
+            continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise refuse(f"it takes any number of arguments, *{name}", "Name them.")
         if given is not None:
@@ -119,6 +121,11 @@ def signature_of(
                     f"its argument {name!r} gets {given[name]}, which has no exact form in an expression",
                     "Cast the column first; a timestamp to timestamp_ntz.",
                 )
+        elif name in unknown:
+            raise refuse(
+                f"its argument {name!r} is declared {unknown[name]}, which stands for nothing here",
+                "Import it where the function is defined, not for type checkers alone.",
+            )
         elif name in hints:
             found = form_of(hints[name])
             if found is None:
@@ -133,6 +140,11 @@ def signature_of(
         if parameter.default is None:
             found = Form(found.kind, found.type, optional=True)
         arguments[name] = found
+    if returns is None and "return" in unknown:
+        raise refuse(
+            f"it is declared to return {unknown['return']}, which stands for nothing here",
+            "Import it where the function is defined, not for type checkers alone.",
+        )
     declared = form_for(returns) if returns is not None else None
     if returns is None and "return" in hints and hints["return"] is not type(None):
         declared = form_of(hints["return"])
@@ -141,6 +153,19 @@ def signature_of(
                 f"it is declared to return {_shown(hints['return'])}", "Return a single value or a list."
             )
     return Signature(arguments, declared)
+
+
+def _hints(function: types.FunctionType) -> tuple[dict[str, Any], dict[str, str]]:
+    """A function's annotations, and the text of those that cannot be resolved: each by itself."""
+    hints: dict[str, Any] = {}
+    unknown: dict[str, str] = {}
+    for name, annotation in getattr(function, "__annotations__", {}).items():
+        alone = types.SimpleNamespace(__annotations__={name: annotation})
+        try:
+            hints |= typing.get_type_hints(alone, globalns=function.__globals__)
+        except Exception:
+            unknown[name] = annotation if isinstance(annotation, str) else _shown(annotation)
+    return hints, unknown
 
 
 def _shown(annotation: Any) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
@@ -60,7 +60,13 @@ class Machine:
     """Conditions that are decided on this path, by the node's identity."""
     classes: dict[str, type] = field(default_factory=dict)
     """The user's own classes of errors, by name."""
+    raised: set[str] = field(default_factory=set)
+    """Faults that the user's own `raise` makes."""
     iterations: int = 0
+    depth: int = 0
+    """Conditions in each other under which something is computed now."""
+    lists: int = 0
+    """How many lists the function made."""
 
     def refuse(self, reason: str, advice: str) -> NoReturn:
         """Give up, with the reason and the place."""
@@ -73,11 +79,7 @@ class Machine:
         decided = self.decide(condition)
         if decided is False:
             return
-        if isinstance(message, Expression):
-            if not any(one is message for one in self.messages):
-                self.messages.append(message)
-            message = "{" + str(next(i for i, one in enumerate(self.messages) if one is message)) + "}"
-        text = f"{kind}: {message}"
+        text = self.fault_text(kind, message)
         if text not in self.faults:
             self.faults.append(text)
         number = self.trees.literal(self.faults.index(text), INT64)
@@ -86,6 +88,14 @@ class Machine:
             raise Dead
         self.pending.append(self.trees.choose(condition, number, self.trees.no_fault))
         self.assume(condition, False)
+
+    def fault_text(self, kind: str, message: str | Expression) -> str:
+        """How a fault is written: the class and the message, or the number of one that differs from row to row."""
+        if isinstance(message, str):
+            return f"{kind}: {message}"
+        if not any(one is message for one in self.messages):
+            self.messages.append(message)
+        return f"{kind}: {{{next(place for place, one in enumerate(self.messages) if one is message)}}}"
 
     def class_of(self, fault: str) -> type:
         """The class of a fault; `OutOfReach` is the lifter's own, which no handler of the user's takes."""
@@ -124,6 +134,7 @@ class Machine:
         """Compute something under a condition; its faults are given back, and not noted."""
         outer, facts = self.pending, self.facts
         self.pending, self.facts = [], dict(facts)
+        self.depth += 1
         try:
             self.assume(condition, True)
             found = run()
@@ -131,6 +142,7 @@ class Machine:
             found = None
         finally:
             inner, self.pending, self.facts = self.pending, outer, facts
+            self.depth -= 1
         return found, self.trees.first(inner)
 
     # What is known.
@@ -197,6 +209,11 @@ class Machine:
         low, high = (value, value) if kind == "int" else (-(1 << 63), (1 << 63) - 1)
         return Typed(kind, expr, low, high)
 
+    def made(self, items: Iterable[Value]) -> Seq:
+        """A list that the function makes here."""
+        self.lists += 1
+        return Seq(tuple(items), list, frozenset({self.lists}))
+
     def one(self, kind: str, expr: Expression) -> Symbol:
         """A symbol of one type."""
         return Symbol(((self.trees.true, Typed(kind, expr)),))
@@ -236,7 +253,7 @@ class Machine:
             and yes.kind is no.kind
         ):
             items = (self.merge(condition, a, b) for a, b in zip(yes.items, no.items, strict=True))
-            return Seq(tuple(items), yes.kind)
+            return Seq(tuple(items), yes.kind, yes.born | no.born)
         return self._joined(condition, self.symbol(yes), self.symbol(no))
 
     def _joined(self, condition: Expression, yes: Symbol, no: Symbol) -> Symbol:
@@ -258,6 +275,8 @@ class Machine:
             return found
         if a.expr is None or b.expr is None:
             return a
+        if a.kind == "list" and a.type != b.type:
+            self.refuse("a list of one type here and of another there", "Use lists of one type.")
         expr = self.trees.choose(condition, a.expr, b.expr)
         return Typed(a.kind, expr, min(a.low, b.low), max(a.high, b.high), a.type)
 

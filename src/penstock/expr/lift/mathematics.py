@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.expr.lift.arithmetic import as_float
+from penstock.expr.lift.arithmetic import as_float, as_int, equal
 from penstock.expr.lift.conversion import is_infinite, whole_of
 from penstock.expr.lift.machine import Machine
-from penstock.expr.lift.values import NUMBERS, Symbol, Typed, Value
+from penstock.expr.lift.values import NUMBERS, Seq, Symbol, Typed, Value
 from penstock.expr.nodes import Expression, Literal
 from penstock.expr.ops.python import TWO_REALS
 from penstock.expr.types import FLOAT64
@@ -123,6 +123,65 @@ def _to_whole(op: str) -> Callable[[Machine, Sequence[Typed]], Value]:
     return function
 
 
+def _modf(machine: Machine, args: Sequence[Typed]) -> Value:
+    """math.modf(x): the fraction and the whole part, both with x's sign."""
+    trees, x = machine.trees, _real(machine, args[0])
+    size = trees.make("abs", x)
+    whole = trees.make("floor", size)
+    rest = trees.choose(is_infinite(machine, x), _float(machine, 0.0), trees.make("subtract", size, whole))
+    signed = (trees.make("math", part, x, params={"function": "copysign"}) for part in (rest, whole))
+    return Seq(tuple(machine.one("float", part) for part in signed))
+
+
+def _remainder(machine: Machine, args: Sequence[Typed]) -> Value:
+    """math.remainder(x, y), as CPython computes it: every step is exact."""
+    trees = machine.trees
+    x, y = (_real(machine, arg) for arg in args)
+    infinite, nan = is_infinite(machine, x), trees.either(is_nan(machine, x), is_nan(machine, y))
+    wrong = trees.either(infinite, equal(machine, y, _float(machine, 0.0)))
+    machine.fault(trees.both(trees.negated(nan), wrong), *DOMAIN)
+
+    def rest(one: Expression, other: Expression) -> Expression:
+        return trees.make("math", one, other, params={"function": "fmod"})
+
+    size, by = trees.make("abs", x), trees.make("abs", y)
+    below = rest(size, by)
+    above = trees.make("subtract", by, below)
+    half = trees.make("multiply", _float(machine, 0.5), trees.make("subtract", size, below))
+    even = trees.make("subtract", below, trees.make("multiply", _float(machine, 2.0), rest(half, by)))
+    near = trees.choose(
+        trees.make("lt", below, above),
+        below,
+        trees.choose(trees.make("gt", below, above), trees.make("negate", above), even),
+    )
+    sign = trees.make("math", _float(machine, 1.0), x, params={"function": "copysign"})
+    finite = trees.choose(is_infinite(machine, y), x, trees.make("multiply", sign, near))
+    return machine.one("float", trees.choose(nan, trees.make("add", x, y), finite))
+
+
+def _isqrt(machine: Machine, args: Sequence[Typed]) -> Value:
+    """math.isqrt(n): the root of the double next to it is off by one at the most."""
+    trees, (x,) = machine.trees, args
+    if x.kind not in ("bool", "int"):
+        machine.fail("TypeError", f"'{x.python}' object cannot be interpreted as an integer")
+    number = as_int(machine, x)
+    machine.fault(
+        trees.make("lt", number.held, machine.whole(0)),
+        "ValueError",
+        "isqrt() argument must be nonnegative",
+    )
+    real = trees.make("cast", number.held, params={"to": "float64"})
+    root = trees.make("math", real, params={"function": "sqrt"})
+    near = trees.make("cast", trees.make("floor", root), params={"to": "int64"})
+    less, more = (trees.make(op, near, machine.whole(1)) for op in ("int_subtract", "int_add"))
+    square, next_square = (trees.make("int_multiply", one, one) for one in (near, more))
+    # A square that leaves 64 bits is null, and greater than any number.
+    high = trees.negated(trees.make("coalesce", trees.make("le", square, number.held), trees.false))
+    low = trees.make("coalesce", trees.make("le", next_square, number.held), trees.false)
+    found = trees.choose(high, less, trees.choose(low, more, near))
+    return Symbol(((trees.true, Typed("int", found, 0, 3_037_000_499)),))
+
+
 def _asked(ask: Callable[[Machine, Expression], Expression]) -> Callable[[Machine, Sequence[Typed]], Value]:
     return lambda machine, args: machine.one("bool", ask(machine, _real(machine, args[0])))
 
@@ -147,6 +206,9 @@ MATH: dict[str, tuple[int, int, Callable[[Machine, Sequence[Typed]], Value]]] = 
     "floor": (1, 1, _to_whole("floor")),
     "ceil": (1, 1, _to_whole("ceil")),
     "trunc": (1, 1, _to_whole("trunc")),
+    "modf": (1, 1, _modf),
+    "remainder": (2, 2, _remainder),
+    "isqrt": (1, 1, _isqrt),
     "isnan": (1, 1, _asked(is_nan)),
     "isinf": (1, 1, _asked(is_infinite)),
     "isfinite": (1, 1, _asked(is_finite)),
@@ -160,19 +222,28 @@ MATH: dict[str, tuple[int, int, Callable[[Machine, Sequence[Typed]], Value]]] = 
 
 
 def _numpy(op: str) -> Callable[[Machine, Sequence[Typed]], Value]:
-    """One whose operation of the same name is NumPy's own."""
+    """One whose operation of the same name is NumPy's own; of an int it takes the float, where that gives one."""
 
     def function(machine: Machine, args: Sequence[Typed]) -> Value:
-        return machine.one("numpy", machine.trees.make(op, *(_np_real(machine, x) for x in args)))
+        (x,) = args
+        held = as_float(machine, x) if x.kind == "int" and op in OF_INTS else _np_real(machine, x)
+        return machine.one("numpy", machine.trees.make(op, held))
 
     return function
 
 
 def _np_extreme(op: str) -> Callable[[Machine, Sequence[Typed]], Value]:
-    """minimum and maximum with a constant that is no zero: which of two zeros NumPy takes is up to the processor."""
+    """minimum and maximum with a constant that is no zero: which of two zeros NumPy takes is up to the processor.
+
+    Not so in maximum(x, 0): processors take either the second or the positive one, and here both are 0.0.
+    """
 
     def function(machine: Machine, args: Sequence[Typed]) -> Value:
-        values = [_np_real(machine, x) for x in args]
+        mixed = any(x.kind in ("float", "numpy") for x in args)
+        values = [as_float(machine, x) if x.kind == "int" and mixed else _np_real(machine, x) for x in args]
+        if op == "maximum" and isinstance(values[1], Literal) and repr(values[1].value) == "0.0":
+            below = machine.trees.make("le", *values)
+            return machine.one("numpy", machine.trees.choose(below, values[1], values[0]))
         if not any(isinstance(one, Literal) and one.value not in (0, None) for one in values):
             machine.refuse(
                 f"numpy.{op}() of what may be 0.0 and -0.0, of which the processor chooses one",
@@ -181,6 +252,51 @@ def _np_extreme(op: str) -> Callable[[Machine, Sequence[Typed]], Value]:
         return machine.one("numpy", machine.trees.make(op, *values))
 
     return function
+
+
+def _np_clip(machine: Machine, args: Sequence[Typed]) -> Value:
+    """numpy.clip(): a bound takes the place of what lies beyond it; nan stays."""
+    x = _np_real(machine, args[0])
+    if any(one.kind == "bool" for one in args):
+        machine.refuse("numpy.clip() of bools", "Give floats.")
+    low, high = (None if one.kind == "none" else _real(machine, one) for one in args[1:])
+    trees, found = machine.trees, x
+    for bound, op in ((low, "lt"), (high, "gt")):
+        if bound is not None:
+            found = trees.choose(trees.make(op, found, bound), bound, found)
+    return machine.one("numpy", found)
+
+
+def _np_round(machine: Machine, args: Sequence[Typed]) -> Value:
+    """numpy.round(): scaled, rounded and scaled back, which is not what Python's round() does."""
+    x = _np_real(machine, args[0])
+    digits = args[1].held if len(args) > 1 and args[1].kind == "int" else machine.whole(0)
+    if not isinstance(digits, Literal) or not isinstance(digits.value, int) or not 0 <= digits.value <= 15:
+        machine.refuse("numpy.round() to another number of digits than a constant from 0 to 15", "Use one.")
+    if not digits.value:
+        return machine.one("numpy", machine.trees.make("round", x))
+    scale = _float(machine, float(10**digits.value))
+    near = machine.trees.make("round", machine.trees.make("multiply", x, scale))
+    return machine.one("numpy", machine.trees.make("divide", near, scale))
+
+
+def _np_log2(machine: Machine, args: Sequence[Typed]) -> Value:
+    x = as_float(machine, args[0]) if args[0].kind == "int" else _np_real(machine, args[0])
+    trees = machine.trees
+    found = trees.make("math", x, params={"function": "log2"})
+    pole = trees.choose(_is(machine, "eq", x, 0.0), _float(machine, -math.inf), _float(machine, math.nan))
+    return machine.one("numpy", trees.choose(trees.make("is_null", found), pole, found))
+
+
+def _np_hypot(machine: Machine, args: Sequence[Typed]) -> Value:
+    x, y = (as_float(machine, one) if one.kind == "int" else _np_real(machine, one) for one in args)
+    found = machine.trees.make("math", x, y, params={"function": "hypot"})
+    missing = machine.trees.make("is_null", found)
+    return machine.one("numpy", machine.trees.choose(missing, _float(machine, math.inf), found))
+
+
+OF_INTS = ("sqrt", "log", "log1p", "log10", "exp", "expm1", "sin", "cos", "tanh")
+"""Functions of NumPy's that make a float64 of an int."""
 
 
 def _np_real(machine: Machine, x: Typed) -> Expression:
@@ -200,12 +316,39 @@ NUMPY: dict[str, tuple[int, int, Callable[[Machine, Sequence[Typed]], Value]]] =
     "absolute": (1, 1, _numpy("abs")),
     "sign": (1, 1, _numpy("sign")),
     "rint": (1, 1, _numpy("round")),
+    "clip": (3, 3, _np_clip),
+    "round": (1, 2, _np_round),
+    "around": (1, 2, _np_round),
+    "log2": (1, 1, _np_log2),
+    "hypot": (2, 2, _np_hypot),
     "minimum": (2, 2, _np_extreme("minimum")),
     "maximum": (2, 2, _np_extreme("maximum")),
     "isnan": (1, 1, _asked(is_nan)),
     "isinf": (1, 1, _asked(is_infinite)),
     "isfinite": (1, 1, _asked(is_finite)),
 }
+
+
+def is_close(machine: Machine, args: Sequence[Typed], relative: float, absolute: float) -> Value:
+    """math.isclose(a, b), as CPython computes it."""
+    trees = machine.trees
+    if relative < 0 or absolute < 0:
+        machine.fail("ValueError", "tolerances must be non-negative")
+    a, b = (_real(machine, x) for x in args)
+    apart = trees.make("abs", trees.make("subtract", b, a))
+
+    def within(side: Expression) -> Expression:
+        return trees.make(
+            "le", apart, trees.make("abs", trees.make("multiply", _float(machine, relative), side))
+        )
+
+    near = trees.either(
+        trees.either(within(b), within(a)), trees.make("le", apart, _float(machine, absolute))
+    )
+    infinite = trees.either(is_infinite(machine, a), is_infinite(machine, b))
+    return machine.one(
+        "bool", trees.either(trees.make("eq", a, b), trees.both(trees.negated(infinite), near))
+    )
 
 
 def function_for(function: Any) -> tuple[int, int, Callable[[Machine, Sequence[Typed]], Value]] | None:

@@ -44,7 +44,8 @@ def function_tree(function: types.FunctionType) -> Function:
             "its source is not what is running: the file was changed since, or the code was made in another way",
             "Import the module again.",
         )
-    return found[0]
+    # A lambda around another holds all of its places too.
+    return max(found, key=lambda node: (node.lineno, node.col_offset))
 
 
 def _may_be(node: Function, code: types.CodeType) -> bool:
@@ -81,10 +82,11 @@ def _same(one: object, other: object) -> bool:
 def _begins(node: Function, code: types.CodeType) -> bool:
     """Whether a function's tree is the one a code object was made from."""
     if isinstance(node, ast.Lambda):
-        spans = [place for place in code.co_positions() if None not in place]
         body = node.body
-        return any(
-            place == (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) for place in spans
-        ) or (node.lineno == code.co_firstlineno and isinstance(body, ast.Constant | ast.Name))
+        start, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
+        places = [place for place in code.co_positions() if None not in place and place[2:] != (0, 0)]
+        if places:
+            return all(start <= (a, c) and (b, d) <= end for a, b, c, d in places)
+        return node.lineno == code.co_firstlineno and isinstance(body, ast.Constant | ast.Name)
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     return first == code.co_firstlineno

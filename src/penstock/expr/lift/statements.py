@@ -13,12 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.expr.lift.arithmetic import operate
-from penstock.expr.lift.builtin import is_plain, items_of, native
-from penstock.expr.lift.conversion import to_text
-from penstock.expr.lift.expressions import NATIVE, Reader, Variables, assign
+from penstock.expr.lift.assignment import appended, assign, augmented
+from penstock.expr.lift.expressions import Reader, Variables
+from penstock.expr.lift.known import items_of
+from penstock.expr.lift.local import Local, local
 from penstock.expr.lift.machine import Dead, Machine, Place
+from penstock.expr.lift.raising import raise_error
 from penstock.expr.lift.source import function_tree
+from penstock.expr.lift.splitting import split_once, unpacked_split
 from penstock.expr.lift.values import Known, Seq, Symbol, Typed, Uncertain, Value
 from penstock.expr.nodes import Expression
 
@@ -45,20 +47,31 @@ def result_of(machine: Machine, function: types.FunctionType, variables: Variabl
     machine.place = Place(function.__name__, tree)
     reader = Reader(machine, function, variables, _inlined, depth)
     try:
-        if isinstance(tree, ast.Lambda):
-            return reader.value(tree.body)
-        exits = Statements(reader).block(tree.body)
+        return _run(reader, tree)
     finally:
         if depth:
             machine.place = outer
+
+
+def _run(reader: Reader, tree: ast.Lambda | ast.FunctionDef) -> Value:
+    if isinstance(tree, ast.Lambda):
+        return reader.value(tree.body)
+    exits = Statements(reader).block(tree.body)
     if RETURN not in exits:
         return Known(None)
     value = exits[RETURN].variables[RESULT]
-    return machine.merge(exits[END].condition, Known(None), value) if END in exits else value
+    return reader.machine.merge(exits[END].condition, Known(None), value) if END in exits else value
 
 
-def _inlined(reader: Reader, function: types.FunctionType, given: Variables) -> Value:
-    return result_of(reader.machine, function, given, reader.depth + 1)
+def _inlined(reader: Reader, function: types.FunctionType | Local, given: Variables) -> Value:
+    if not isinstance(function, Local):
+        return result_of(reader.machine, function, given, reader.depth + 1)
+    outer = reader.machine.place
+    reader.machine.place = Place(outer.function, function.tree)
+    try:
+        return _run(reader.inside(function, given), function.tree)
+    finally:
+        reader.machine.place = outer
 
 
 class Statements:
@@ -66,6 +79,7 @@ class Statements:
 
     def __init__(self, reader: Reader) -> None:
         self.reader, self.machine = reader, reader.machine
+        self._caught_as: set[str | None] = set()
 
     def block(self, statements: list[ast.stmt]) -> Exits:
         """A block, with the reader's variables as they are; all its ways out."""
@@ -98,6 +112,7 @@ class Statements:
         if read is None:
             reason, advice = REFUSED.get(type(node).__name__, (f"{type(node).__name__} is not offered", ""))
             self.machine.refuse(reason, advice)
+        self.reader.surely = self.machine.depth
         return read(node)
 
     def _merged(self, condition: Expression, yes: Variables, no: Variables) -> Variables:
@@ -110,54 +125,37 @@ class Statements:
         return self._end()
 
     def _Expr(self, node: ast.Expr) -> Exits:
-        if isinstance(node.value, ast.Constant) or self._appended(node.value):
+        if isinstance(node.value, ast.Constant) or appended(self.reader, node.value):
             return self._end()
         self.reader.value(node.value)
         return self._end()
 
-    def _appended(self, node: ast.expr) -> bool:
-        """`name.append(value)` of a list that was begun in the function, and has no other name."""
-        match node:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[item], keywords=[]
-            ):
-                before = self.reader.variables.get(name)
-            case _:
-                return False
-        code = self.reader.function.__code__
-        names = [one for one in self.reader.variables.values() if one is before]
-        if not isinstance(before, Seq) or before.kind is not list or len(names) > 1:
-            return False
-        if name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
-            return False
-        value = Seq((*before.items, self.reader.value(item)), list)
-        self.reader.variables = {**self.reader.variables, name: value}
-        return True
-
     def _Assign(self, node: ast.Assign) -> Exits:
-        value = self.reader.value(node.value)
+        value = self._assigned(node)
         for target in node.targets:
             assign(self.reader, target, value)
         return self._end()
+
+    def _assigned(self, node: ast.Assign) -> Value:
+        match node.targets:
+            case [ast.Tuple(elts=[ast.Name(), ast.Name()])]:
+                split = split_once(self.reader, node.value)
+                if split is not None:
+                    return Seq(unpacked_split(self.machine, split))
+        return self.reader.value(node.value)
 
     def _AnnAssign(self, node: ast.AnnAssign) -> Exits:
         if node.value is not None:
             assign(self.reader, node.target, self.reader.value(node.value))
         return self._end()
 
+    def _FunctionDef(self, node: ast.FunctionDef) -> Exits:
+        made = Known(local(self.reader, node))
+        self.reader.variables = {**self.reader.variables, node.name: made}
+        return self._end()
+
     def _AugAssign(self, node: ast.AugAssign) -> Exits:
-        if not isinstance(node.target, ast.Name):
-            self.machine.refuse("an attribute or an element is assigned", "Use plain variables.")
-        before = self.reader.value(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
-        added, name = self.reader.value(node.value), type(node.op).__name__
-        self.machine.place.node = node
-        if is_plain(before) and is_plain(added):
-            value = native(self.machine, NATIVE[name], [before, added], {})
-        elif isinstance(before, Seq) and isinstance(added, Seq) and name == "Add":
-            value = Seq((*before.items, *added.items), before.kind)
-        else:
-            value = self.machine.over([before, added], lambda a, b: operate(self.machine, name, a, b))
-        assign(self.reader, node.target, value)
+        augmented(self.reader, node)
         return self._end()
 
     def _Return(self, node: ast.Return) -> Exits:
@@ -203,8 +201,6 @@ class Statements:
         return found
 
     def _For(self, node: ast.For) -> Exits:
-        if node.orelse:
-            self.machine.refuse("a for loop with else", "Use a variable that says whether it was found.")
         items = items_of(self.machine, self.reader.value(node.iter), "a for loop")
         trees = self.machine.trees
         alive: Expression = trees.true
@@ -233,15 +229,26 @@ class Statements:
             if len(on) == 2:
                 self.reader.variables = self._merged(on[0].condition, on[0].variables, on[1].variables)
             alive = trees.both(alive, goes)
-        return self._after(alive, left)
+        return self._after(self._at_its_end(alive, node.orelse), left)
+
+    def _at_its_end(self, alive: Expression, orelse: list[ast.stmt]) -> Exits:
+        """The ways on of rows that came to a loop's end: through its `else`, where it has one."""
+        if alive is self.machine.trees.false:
+            return {}
+        if not orelse:
+            return {END: Exit(alive, self.reader.variables)}
+        exits = self.machine.branch(alive, partial(self.block, orelse)) or {}
+        return {
+            way: Exit(self.machine.trees.both(alive, one.condition), one.variables)
+            for way, one in exits.items()
+        }
 
     def _round(self, node: ast.For, item: Value) -> Exits:
         assign(self.reader, node.target, item)
         return self.block(node.body)
 
-    def _after(self, alive: Expression, left: list[tuple[str, Exit]]) -> Exits:
+    def _after(self, found: Exits, left: list[tuple[str, Exit]]) -> Exits:
         """The ways out of a loop: rows that broke out of it go on where those do that came to its end."""
-        found = Exits() if alive is self.machine.trees.false else {END: Exit(alive, self.reader.variables)}
         for way, one in reversed(left):
             goes = END if way == BREAK else way
             if goes in found:
@@ -256,42 +263,29 @@ class Statements:
         return found
 
     def _Raise(self, node: ast.Raise) -> Exits:
-        if node.exc is None:
-            self.machine.refuse("raise without an error", "Name the error.")
-        args = node.exc.args if isinstance(node.exc, ast.Call) else []
-        found = self.reader.value(node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
-        self.machine.place.node = node
-        if (
-            not isinstance(found, Known)
-            or not isinstance(found.value, type)
-            or not issubclass(found.value, Exception)
-        ):
+        self._check_cause(node.cause)
+        raise_error(self.reader, node)
+
+    def _check_cause(self, cause: ast.expr | None) -> None:
+        """`from None` and `from error` change what is shown above the error, not the error."""
+        if cause is None or (isinstance(cause, ast.Constant) and cause.value is None):
+            return
+        if not isinstance(cause, ast.Name) or cause.id not in self._caught_as:
             self.machine.refuse(
-                "something else than an error's class is raised", "Raise ValueError, or a class of yours."
+                "raise ... from something computed", "Raise it from the caught error, or None."
             )
-        message: str | Expression = ""
-        if args:
-            value = self.reader.value(args[0])
-            if isinstance(value, Known):
-                message = str(value.value)
-            else:
-                text = self.machine.over([value], lambda x: to_text(self.machine, x))
-                assert isinstance(text, Symbol)
-                message = text.cases[0][1].held
-        self.machine.classes[found.value.__name__] = found.value
-        self.machine.fail(found.value.__name__, message)
 
     def _Try(self, node: ast.Try) -> Exits:
         """The block, and where it raised something a handler takes, that handler's block."""
         machine, trees, before = self.machine, self.machine.trees, self.reader.variables
-        handlers = [(self._caught(handler), handler.body) for handler in node.handlers]
+        handlers = [(self._caught(handler), handler) for handler in node.handlers]
         if node.finalbody or node.orelse:
             machine.refuse("try with else or finally", "Move what is there behind the try.")
         exits, fault = machine.aside(trees.true, lambda: self.block(node.body))
         number = trees.make("coalesce", fault, machine.whole(-1))  # a condition must not be null
         taken: Expression = trees.false
         sides: list[tuple[Expression, Exits | None]] = []
-        for classes, body in handlers:
+        for classes, handler in handlers:
             here: Expression = trees.false
             for place, text in enumerate(machine.faults):
                 if fault is not trees.no_fault and issubclass(machine.class_of(text), classes):
@@ -300,7 +294,9 @@ class Statements:
             if here is trees.false:
                 continue
             self.reader.variables = _after_trying(node.body, before)
-            sides.append((here, machine.branch(here, partial(self.block, body))))
+            self._caught_as = {*self._caught_as, handler.name}
+            sides.append((here, machine.branch(here, partial(self.block, handler.body))))
+            self._caught_as = self._caught_as - {handler.name}
             taken = trees.either(taken, here)
         if fault is not trees.no_fault:
             machine.pending.append(trees.choose(taken, trees.no_fault, fault))
@@ -315,8 +311,11 @@ class Statements:
         self.machine.place.node = handler
         if handler.type is None:
             return (Exception,)
+        causes = {
+            id(one.cause) for part in handler.body for one in ast.walk(part) if isinstance(one, ast.Raise)
+        }
         if handler.name and any(
-            isinstance(one, ast.Name) and one.id == handler.name
+            isinstance(one, ast.Name) and one.id == handler.name and id(one) not in causes
             for part in handler.body
             for one in ast.walk(part)
         ):
@@ -335,6 +334,7 @@ class Statements:
             message = str(node.msg.value)
         elif node.msg is not None:
             self.machine.refuse("an assert with a message that is computed", "Use a constant message.")
+        self.machine.raised.add(self.machine.fault_text("AssertionError", message))
         self.machine.fault(self.machine.trees.negated(condition), "AssertionError", message)
         return self._end()
 
@@ -363,13 +363,26 @@ def _holds(value: Known) -> bool:
     return kind_of(value.value) is not None
 
 
+def _assigns_midway(last: ast.stmt) -> bool:
+    """Whether a statement may assign something before it raises."""
+    return isinstance(last, ast.If | ast.For | ast.Try) or any(
+        isinstance(one, ast.NamedExpr) for one in ast.walk(last)
+    )
+
+
 def _after_trying(body: list[ast.stmt], before: Variables) -> Variables:
     """The variables where a block raised: of what it assigns before its last statement nobody knows how far it came."""
+    grown = {
+        id(one.value)
+        for statement in body
+        for one in ast.walk(statement)
+        if isinstance(one, ast.Attribute) and one.attr == "append"
+    }
     names = {
         one.id
-        for statement in (body[:-1] if not isinstance(body[-1], ast.If | ast.For | ast.Try) else body)
+        for statement in (body if _assigns_midway(body[-1]) else body[:-1])
         for one in ast.walk(statement)
-        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        if isinstance(one, ast.Name) and (isinstance(one.ctx, ast.Store) or id(one) in grown)
     }
     return {**before, **{name: Known(Uncertain(name)) for name in names}}
 
@@ -377,7 +390,6 @@ def _after_trying(body: list[ast.stmt], before: Variables) -> Variables:
 REFUSED = {
     "While": ("while loops have no expression", "Write for i in range(n) with a constant n, and break."),
     "With": ("with has no expression", "Compute without it."),
-    "FunctionDef": ("a function is defined inside", "Define it outside."),
     "ClassDef": ("a class is defined inside", "Define it outside."),
     "Import": ("an import inside the function", "Import at the top of the file."),
     "ImportFrom": ("an import inside the function", "Import at the top of the file."),

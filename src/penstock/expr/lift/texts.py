@@ -7,7 +7,9 @@ from typing import Any, NoReturn
 
 from penstock.expr.characters import TESTS
 from penstock.expr.lift.arithmetic import as_int
+from penstock.expr.lift.lists import item_kind, sliced_list
 from penstock.expr.lift.machine import Machine
+from penstock.expr.lift.splitting import halved, last_place
 from penstock.expr.lift.values import GREATEST, LEAST, Known, Seq, Symbol, Typed, Value
 from penstock.expr.nodes import Expression
 from penstock.expr.types import STRING, list_of
@@ -108,23 +110,54 @@ def _edge(name: str) -> Callable[..., Value]:
 
 
 def _replace(machine: Machine, x: Expression, args: Sequence[Value]) -> Value:
-    _takes(machine, "replace", args, 2, 2)
-    old, new = (_constant(machine, "replace", arg, str) for arg in args)
+    _takes(machine, "replace", args, 2, 3)
+    old, new = (_constant(machine, "replace", arg, str) for arg in args[:2])
+    times = _constant(machine, "replace", args[2], int) if len(args) == 3 else -1
     if not old:
         machine.refuse("str.replace('', ...) puts a text between all characters", "Replace something.")
-    return _text(machine, machine.trees.make("replace", x, params={"old": old, "new": new}))
+    if times == 0:
+        return _text(machine, x)
+    if times > 1:
+        machine.refuse(f"str.replace() {times} times", "Replace once, or everywhere.")
+    if times < 0:
+        return _text(machine, machine.trees.make("replace", x, params={"old": old, "new": new}))
+    halves = halved(machine, x, old, last=False)
+    changed = machine.trees.make("text_concat", halves.before, machine.text(new), halves.behind)
+    return _text(machine, machine.trees.choose(halves.there, changed, x))
 
 
-def _find(machine: Machine, x: Expression, args: Sequence[Value]) -> Value:
-    _takes(machine, "find", args, 1, 1)
-    return _count(machine, machine.trees.make("text_find", x, _expr(machine, "find", args[0])), -1)
+def _place(machine: Machine, name: str, x: Expression, args: Sequence[Value]) -> Expression:
+    """Where a part begins, for find, index and those that look from the right."""
+    last = name.startswith("r")
+    _takes(machine, name, args, 1, 1 if last else 2)
+    part = _expr(machine, name, args[0])
+    if last:
+        return last_place(machine, x, part)
+    if len(args) == 1:
+        return machine.trees.make("text_find", x, part)
+    start = _constant(machine, name, args[1], int)
+    if start < 0 or not _constant(machine, name, args[0], str):
+        machine.refuse(f"str.{name}() of nothing, or from a place counted from the end", "Use a slice.")
+    trees, begin = machine.trees, machine.whole(start)
+    rest = trees.make("text_find", trees.make("text_slice", x, begin, machine.whole(GREATEST)), part)
+    missing = trees.make("lt", rest, machine.whole(0))
+    return trees.choose(missing, machine.whole(-1), trees.make("int_add", rest, begin))
 
 
-def _index(machine: Machine, x: Expression, args: Sequence[Value]) -> Value:
-    _takes(machine, "index", args, 1, 1)
-    place = machine.trees.make("text_find", x, _expr(machine, "index", args[0]))
-    machine.fault(machine.trees.make("lt", place, machine.whole(0)), "ValueError", "substring not found")
-    return _count(machine, place)
+def _find(name: str) -> Callable[..., Value]:
+    def method(machine: Machine, x: Expression, args: Sequence[Value]) -> Value:
+        return _count(machine, _place(machine, name, x, args), -1)
+
+    return method
+
+
+def _index(name: str) -> Callable[..., Value]:
+    def method(machine: Machine, x: Expression, args: Sequence[Value]) -> Value:
+        place = _place(machine, name, x, args)
+        machine.fault(machine.trees.make("lt", place, machine.whole(0)), "ValueError", "substring not found")
+        return _count(machine, place)
+
+    return method
 
 
 def _number(machine: Machine, x: Expression, args: Sequence[Value]) -> Value:
@@ -136,6 +169,13 @@ def _number(machine: Machine, x: Expression, args: Sequence[Value]) -> Value:
 
 
 def _split(machine: Machine, x: Expression, args: Sequence[Value]) -> Value:
+    if len(args) == 2 and isinstance(args[1], Known) and args[1].value == -1:
+        args = args[:1]
+    if len(args) == 2:
+        machine.refuse(
+            "str.split() of a number of times is kept as a list",
+            "Take what is needed of it at once: s.split(',', 1)[0], or a, b = s.split(',', 1).",
+        )
     _takes(machine, "split", args, 0, 1)
     if not args or (isinstance(args[0], Known) and args[0].value is None):
         words = machine.trees.make("text_words", x)
@@ -147,24 +187,26 @@ def _split(machine: Machine, x: Expression, args: Sequence[Value]) -> Value:
     return Symbol(((machine.trees.true, Typed("list", words, type=list_of(STRING))),))
 
 
-def _partition(machine: Machine, x: Expression, args: Sequence[Value]) -> Value:
-    _takes(machine, "partition", args, 1, 1)
-    separator = _constant(machine, "partition", args[0], str)
-    if not separator:
-        machine.fail("ValueError", "empty separator")
-    trees = machine.trees
-    place = trees.make("text_find", x, machine.text(separator))
-    there = trees.make("ge", place, machine.whole(0))
-    behind = trees.make("int_add", place, machine.whole(len(separator)))
-    before = trees.choose(there, trees.make("text_slice", x, machine.whole(0), place), x)
-    after = trees.make("text_slice", x, behind, machine.whole(GREATEST))
-    return Seq(
-        (
-            _text(machine, before),
-            _text(machine, trees.choose(there, machine.text(separator), machine.text(""))),
-            _text(machine, trees.choose(there, after, machine.text(""))),
+def _partition(name: str) -> Callable[..., Value]:
+    """partition and rpartition."""
+
+    def method(machine: Machine, x: Expression, args: Sequence[Value]) -> Value:
+        _takes(machine, name, args, 1, 1)
+        separator = _constant(machine, name, args[0], str)
+        if not separator:
+            machine.fail("ValueError", "empty separator")
+        trees, nothing = machine.trees, machine.text("")
+        last = name == "rpartition"
+        halves = halved(machine, x, separator, last)
+        return Seq(
+            (
+                _text(machine, trees.choose(halves.there, halves.before, nothing if last else x)),
+                _text(machine, trees.choose(halves.there, machine.text(separator), nothing)),
+                _text(machine, trees.choose(halves.there, halves.behind, x if last else nothing)),
+            )
         )
-    )
+
+    return method
 
 
 def _zfill(machine: Machine, x: Expression, args: Sequence[Value]) -> Value:
@@ -241,11 +283,14 @@ METHODS: dict[str, Callable[[Machine, Expression, Sequence[Value]], Value]] = {
     "startswith": _edge("startswith"),
     "endswith": _edge("endswith"),
     "replace": _replace,
-    "find": _find,
-    "index": _index,
+    "find": _find("find"),
+    "rfind": _find("rfind"),
+    "index": _index("index"),
+    "rindex": _index("rindex"),
     "count": _number,
     "split": _split,
-    "partition": _partition,
+    "partition": _partition("partition"),
+    "rpartition": _partition("rpartition"),
     "zfill": _zfill,
     "ljust": _just("right", "ljust"),
     "rjust": _just("left", "rjust"),
@@ -271,24 +316,20 @@ def element(machine: Machine, x: Typed, index: Typed) -> Value:
         found = trees.make("text_at", x.held, place.held)
         machine.fault(trees.make("is_null", found), "IndexError", "string index out of range")
         return _text(machine, found)
-    assert x.type is not None
     found = trees.make("list_at", x.held, place.held)
     machine.fault(trees.make("is_null", found), "IndexError", "list index out of range")
-    kinds = {"bool": "bool", "int": "int", "float": "float", "string": "str"}
-    if x.type.item.kind not in kinds:
-        machine.refuse(f"an element of a list of {x.type.item}", "Use lists of numbers or texts.")
-    return machine.one(kinds[x.type.item.kind], found)
+    return machine.one(item_kind(x), found)
 
 
 def sliced(machine: Machine, x: Typed, start: Typed, stop: Typed, step: object) -> Value:
-    """x[start:stop:step] of a text."""
-    if x.kind == "list":
-        _refuse_slice(machine, "a list is sliced", "Take its elements one by one.")
-    if x.kind != "str":
+    """x[start:stop:step] of a text or a list."""
+    if x.kind not in ("str", "list"):
         machine.fail("TypeError", f"'{x.python}' object is not subscriptable")
     for bound in (start, stop):
         if bound.kind not in ("int", "bool", "none"):
             machine.fail("TypeError", "slice indices must be integers or None or have an __index__ method")
+    if x.kind == "list":
+        return sliced_list(machine, x, start, stop, step)
     if step == -1 and start.kind == stop.kind == "none":
         return _text(machine, machine.trees.make("text_reverse", x.held))
     if step not in (None, 1):

@@ -8,6 +8,7 @@ has one type, and Python's rules for mixed ones are kept.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -75,12 +76,23 @@ class Known:
     value: Any
 
 
+OUTSIDE = frozenset({0})
+"""Where a list comes from that the function did not make: to change it would change the user's own."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Seq:
-    """A tuple or a list written in the function, whose elements may be symbols."""
+    """A tuple or a list written in the function, whose elements may be symbols; or what zip() and its kin give."""
 
     items: tuple[Value, ...]
     kind: type = tuple
+    born: frozenset[int] = OUTSIDE
+    """Of a list: where it was made, by number. Two that share a number may be one object."""
+
+    @property
+    def once(self) -> bool:
+        """Whether it can be gone through a single time, as a generator can."""
+        return self.kind not in (tuple, list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +103,14 @@ class Uncertain:
 
 
 Value = Symbol | Known | Seq
+
+
+def seqs_in(value: Value) -> Iterator[Seq]:
+    """A sequence, and those inside it."""
+    if isinstance(value, Seq):
+        yield value
+        for item in value.items:
+            yield from seqs_in(item)
 
 
 def kind_of(value: Any) -> str | None:

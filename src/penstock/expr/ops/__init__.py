@@ -18,6 +18,7 @@ from penstock.expr.ops import (
     lookups,
     numbers,
     python,
+    python_lists,
     python_texts,
     texts,
     times,
@@ -27,7 +28,10 @@ from penstock.expr.ops.base import Op
 
 TABLE: dict[str, Op] = {
     op.name: op
-    for family in (numbers, texts, times, lists, vectors, lookups, batches, python, python_texts)
+    for family in (
+        *(numbers, texts, times, lists, vectors, lookups, batches),
+        *(python, python_lists, python_texts),
+    )
     for op in family.OPS
 }
 LEARNED: dict[str, Op] = {op.name: op for op in learned.OPS}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.errors import ExpressionError
-from penstock.expr.ops.base import EXACT, Op, Param, Params, Wrong, a_number, a_text, no_vectors, whole
+from penstock.expr.ops.base import EXACT, Op, Param, Params, Wrong, a_number, a_text, whole
 from penstock.expr.types import FLOAT64, INT64, Type, list_of
 from penstock.expr.vocabulary import Vocabulary
 
@@ -37,7 +37,6 @@ def _found(result: Type) -> Callable[[Op, Sequence[Type], Params], Type]:
 
 
 def _demand(op: Op, types: Sequence[Type], params: Params) -> Type:
-    no_vectors(op, types)
     return types[0]
 
 

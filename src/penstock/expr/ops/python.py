@@ -17,6 +17,7 @@ from penstock.expr.ops.base import (
     Op,
     Param,
     Params,
+    Rule,
     Wrong,
     a_text,
     demand,
@@ -24,7 +25,7 @@ from penstock.expr.ops.base import (
     no_vectors,
     whole,
 )
-from penstock.expr.types import BOOL, FLOAT64, INT64, Type, parse_type
+from penstock.expr.types import BOOL, DATE, FLOAT64, INT64, Type, parse_type
 
 BITWISE = ("and", "or", "xor", "lshift", "rshift")
 ONE_REAL = (
@@ -113,6 +114,10 @@ def _dates(op: Op, types: Sequence[Type], params: Params) -> Type:
     return INT64
 
 
+def _walls(result: Type) -> Rule:
+    return gives(result, "timestamp_ntz")
+
+
 def _ints(name: str, doc: str, *params: Param) -> Op:
     return Op(name, ("left", "right"), gives(INT64, "int"), EXACT, doc, params)
 
@@ -163,6 +168,14 @@ OPS = (
         (Param("function", _one_of(*ONE_REAL, *TWO_REALS)),),
     ),
     Op("days_between", ("left", "right"), _dates, EXACT, "left - right of dates, in days."),
+    Op("date_of", ("argument",), _walls(DATE), EXACT, "The day that a timestamp without zone shows."),
+    Op(
+        "microsecond",
+        ("argument",),
+        _walls(INT64),
+        EXACT,
+        "What it shows beyond the second, in microseconds.",
+    ),
     Op(
         "convert_argument",
         ("argument",),

@@ -69,7 +69,9 @@ class Learned(Words):
 
         0 is null. 1 to `oov` are values that were not seen, or less than `min_count` times, or that are not among the
         `max_size` most frequent; with `oov` above 1 they are spread by their hash, with 0 they are null. Then come the
-        values, the most frequent first, equally frequent ones by value. Of a list, each element has its number.
+        values, the most frequent first, equally frequent ones by value. Of a list, each element has its number; there
+        Spark looks up among at most 50,000 values (give `max_size`, or use `hash`), and refuses a transform with more
+        before it runs. Single values have no such limit.
 
         >>> from penstock.expr.build import col
         >>> col("city").index(min_count=10), col("words").split(" ").index(max_size=50_000)

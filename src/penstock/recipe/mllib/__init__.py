@@ -43,7 +43,7 @@ def from_mllib(model: Any, *, outputs: Sequence[str] | None = None, schema: Any 
     schema, or names and types such as `{"id": "int64", "embedding": "list<float64>[16]"}`. It matters for Imputer,
     which gives the type it reads (a mean becomes whole in a column of whole numbers), and for StringIndexer on numbers.
 
-    Vectors of MLlib cannot be read: give arrays, `vector_to_array(column)`. Stages that drop rows
+    Vectors of MLlib are read as lists: `transform` takes both, `arrow` lists. Stages that drop rows
     (`handleInvalid="skip"`), and those this does not know, are refused in one error that names them all. Of a model
     that a search found (CrossValidator, TrainValidationSplit) the best one is taken.
 

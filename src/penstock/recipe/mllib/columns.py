@@ -78,16 +78,12 @@ class Columns:
         if name in self.made:
             return self.made[name]
         of = self._schema.get(name) or self.inputs.get(name) or expected
+        if of is not None and of.kind == "vector":
+            of = expected  # it is read as a list, and no schema says how long it is
         if of is None:
             raise Refused(
                 f"the length of the vectors in column {name!r} is not known. Say it: "
                 f'schema={{{name!r}: "list<float64>[n]"}}'
-            )
-        if of.kind == "vector":
-            raise Refused(
-                f"column {name!r} holds vectors of MLlib, which no expression takes. Turn it into an array, "
-                f"vector_to_array({name!r}), and give its length: schema={{{name!r}: "
-                f'"list<float64>[{"n" if expected is None or expected.length is None else expected.length}]"}}'
             )
         if of.kind == "list" and of.length is None and expected is not None and expected.kind == "list":
             of = list_of(of.item, expected.length)
