@@ -20,7 +20,6 @@ REFUSED = {
     "json_field": r"json\.loads\(\) has no exact expression",
     "roman_to_int": r"reversed\(\) goes through a value that differs from row to row",
     "hex_to_int": r"int\(\) with 2 arguments",
-    "np_log_feature": r"numpy\.maximum\(\) of what may be 0\.0 and -0\.0",
     "iso_label": r"datetime\.date\.strftime\(\) has no exact expression",
     "parse_day": r"strptime\(\)",
     "capital_share": r"a comprehension goes through a value that differs from row to row",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import math
 import types
 import warnings
 from collections import Counter
@@ -11,7 +10,7 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from lift_compare import spark_differences
-from program_grammar import programs
+from program_grammar import SCOPE, programs
 
 from penstock.backends.verify import compared, rows_for
 from penstock.errors import NotLifted
@@ -25,7 +24,7 @@ def compiled(source: str) -> types.FunctionType:
     """The function a text defines, with a source that can be found again."""
     name = f"<program {hash(source)}>"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    scope = {"math": math}
+    scope = dict(SCOPE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python sees at once that some of them cannot work
         exec(compile(source, name, "exec", dont_inherit=True), scope)

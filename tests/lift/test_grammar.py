@@ -105,6 +105,15 @@ def quantified(x: int, y: int) -> bool:
     return any(v > 3 for v in (x, y)) and not all(v % 2 == 0 for v in (x, y))
 
 
+POLES = (1.0, 2.0, 3.0)
+
+
+def stops_at_the_first(x: float) -> bool:
+    return any(1 / (x - pole) > 100 for pole in POLES) or all(
+        1 / (x - pole) < 0.5 for pole in POLES if pole != x
+    )
+
+
 def conditional(x: float | None) -> float:
     return (0.0 if x is None else x) if x != 1.0 else -1.0
 
@@ -252,6 +261,7 @@ LIFTED = [
     ),
     *(
         quantified,
+        stops_at_the_first,
         conditional,
         typed,
         mixed_types,
@@ -377,7 +387,7 @@ REFUSED = [
     (endless, 1, "while loops have no expression"),
     (prints, 1, r"print\(\) has no exact expression"),
     (grows, 2, r"list\.extend\(\)"),
-    (aliased, 3, r"list\.append\(\)"),
+    (aliased, 3, r"list\.append\(\) changes 'parts' in its place"),
     (over_text, 1, "goes through a value that differs from row to row"),
     (set_of_values, 1, "a set of values that differ"),
     (grows_when_read, 1, "a value of type defaultdict"),
@@ -431,8 +441,27 @@ def doubling(x: float) -> float:
     return x
 
 
-def test_what_is_too_large_as_a_tree_is_refused() -> None:
-    assert "as a tree" in str(lift(doubling).plan)
+def test_what_is_huge_as_a_tree_is_small_as_what_it_is() -> None:
+    """2 ** 60 nodes and more, written out; some hundred different ones."""
+    assert lift(doubling).expression.written > 2**60
+    assert run(lift(doubling)(col("c")), [0.75, 3.0]) == [doubling(0.75), doubling(3.0)]
+
+
+def deep(x: float) -> float:
+    for n in range(2000):
+        x = x * 0.5 if x > n else x + n
+    return x
+
+
+def wide(x: float) -> float:
+    if x == 0.5:
+        return 1.0
+    return max([x * n for n in range(1500)])
+
+
+def test_what_is_too_large_is_refused() -> None:
+    assert "is too deep" in str(lift(deep).plan)
+    assert "is not lifted" in str(lift(wide).plan)
 
 
 def test_a_builtin_is_no_function() -> None:

@@ -117,6 +117,31 @@ def test_rows_are_seeded_and_meet_the_constants() -> None:
     assert next(inputs({}, ratio)) == ()
 
 
+CODES = {f"code-{number}": float(number) for number in range(150)}
+EDGE = 6.125
+
+
+def stripped(s: str) -> str:
+    return s.removeprefix("zz-")
+
+
+def by_code(s: str, x: float) -> float:
+    return CODES.get(stripped(s), 0.0) + (x > EDGE)
+
+
+def test_rows_meet_constants_that_are_named() -> None:
+    rows = rows_for(lift_function(by_code), 240)
+    assert len({row[0] for row in rows} & set(CODES)) >= 8, "a table that is looked up has to be hit"
+    assert any("zz-" in row[0] for row in rows), "of a function that it calls"
+    assert {EDGE, math.nextafter(EDGE, 7.0), math.nextafter(EDGE, 6.0)} <= {row[1] for row in rows}
+    offset = 17
+
+    def inner(n: int, k: int = 23) -> bool:
+        return n in (offset, k)
+
+    assert {offset, 23} <= {row[0] for row in rows_for(lift_function(inner), 240)}
+
+
 def test_every_kind_of_argument_has_values() -> None:
     from datetime import date, datetime
 

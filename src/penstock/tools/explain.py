@@ -8,7 +8,8 @@ joins them (`penstock.jobs.boundaries_costs`). How the result looks stands in `p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from penstock.jobs.boundaries_kinds import EVERY_ROW
 from penstock.jobs.plan import Node, with_metrics
 from penstock.jobs.plan_reading import Run, aligned, python_sources, read_plan, run
 from penstock.jobs.settings import cores_of
+from penstock.tools.explain_lifting import with_lifting
 from penstock.tools.explain_pages import as_html, as_text, on_terminal
 
 if TYPE_CHECKING:
@@ -83,7 +85,9 @@ class Explanation:
         return as_html(self.sentence, self.findings, self.plan)
 
 
-def explain(df: DataFrame, *, analyze: bool = False) -> Explanation:
+def explain(
+    df: DataFrame, *, analyze: bool = False, functions: Mapping[str, Any] | None = None
+) -> Explanation:
     """Every place where a DataFrame's rows cross between the JVM and Python, and what to do about it.
 
     `df`: a Spark DataFrame, classic or over Spark Connect; also a stream, unless it is to be run.
@@ -92,7 +96,11 @@ def explain(df: DataFrame, *, analyze: bool = False) -> Explanation:
     seconds as Spark counted them, and shuffles, spills and skew that cost time are found as well. Seconds in Python are
     added up over tasks, which run side by side.
 
-    What happens to rows afterwards, such as `toPandas()`, is not part of a plan and cannot be seen here.
+    `functions`: what the names of Python functions in the plan mean, such as `globals()`; without it, what they mean in
+    the script or notebook that runs. Of those at hand the advice tells what `penstock.udf` would make of them.
+
+    What happens to rows afterwards, such as `toPandas()`, is not part of a plan and cannot be seen here; the command
+    `penstock explain script.py` sees it.
 
     >>> import penstock as pk
     >>> from pyspark.sql.functions import udf
@@ -114,7 +122,7 @@ def explain(df: DataFrame, *, analyze: bool = False) -> Explanation:
         plan = with_metrics(plan, aligned(plan, ran.nodes))
     places = boundaries(plan, sources)
     findings = [
-        *crossings(places),
+        *with_lifting(crossings(places), vars(sys.modules["__main__"]) if functions is None else functions),
         *twice(plan, places),
         *sampled(places),
         *joined(places),

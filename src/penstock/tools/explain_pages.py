@@ -43,11 +43,20 @@ def title(finding: Finding) -> str:
 
 def advices(findings: Sequence[Finding]) -> list[str]:
     """What to do about each; the same advice is given once, and then pointed at."""
+    return given_once([finding.advice for finding in findings])
+
+
+def given_once(advice: Sequence[str]) -> list[str]:
+    """Each advice once, and where it comes again the number of the first.
+
+    >>> given_once(["Do this.", "Do that.", "Do this.", ""])
+    ['Do this.', 'Do that.', 'As for 1.', '']
+    """
     first: dict[str, int] = {}
     found = []
-    for place, finding in enumerate(findings, 1):
-        given = first.setdefault(finding.advice, place)
-        found.append(finding.advice if given == place or not finding.advice else f"As for {given}.")
+    for place, each in enumerate(advice, 1):
+        given = first.setdefault(each, place)
+        found.append(each if given == place or not each else f"As for {given}.")
     return found
 
 

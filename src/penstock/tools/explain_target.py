@@ -1,7 +1,8 @@
 """`penstock explain TARGET`: find the DataFrames a script leaves behind, a table, or files, and print what is found.
 
 A script is run as `python script.py` would run it, in this process; what it prints goes to standard error, so that the
-report stands alone, and `spark.stop()` is put off, since a stopped session can explain nothing.
+report stands alone, and `spark.stop()` is put off, since a stopped session can explain nothing. What the script takes
+out of Spark meanwhile is noted (`penstock.tools.explain_sinks`).
 """
 
 from __future__ import annotations
@@ -14,17 +15,30 @@ import traceback
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import JavaMissing, MissingDependency, PenstockError, listed
 from penstock.jobs.failures import user_error
 from penstock.jobs.java import java_home
+from penstock.jobs.quiet import without_logs
 from penstock.jobs.session import session
 from penstock.tools.explain import Explanation, explain
+from penstock.tools.explain_sinks import Taken, nameless, watching, with_sinks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """DataFrames by name, what names mean in the script they come from, and what it did with them in the end."""
+
+    frames: Mapping[str, DataFrame]
+    functions: Mapping[str, Any]
+    taken: Sequence[Taken] = ()
+    """What the script took out of Spark."""
 
 
 def frames(
@@ -33,8 +47,11 @@ def frames(
     arguments: Sequence[str] = (),
     source_format: str = "parquet",
     remote: str | None = None,
-) -> dict[str, DataFrame]:
-    """The DataFrames to explain, by name: of a script (`name`, or all at its top level), a table, or files."""
+) -> Target:
+    """The DataFrames to explain, by name: of a script, a table, or files.
+
+    Of a script that is `name`, or all at its top level, and those without a name whose rows it takes out of Spark.
+    """
     if target.endswith(".py"):
         if remote is not None:
             raise PenstockError(
@@ -46,12 +63,15 @@ def frames(
         raise PenstockError(
             f"--name and arguments belong to a Python script, and {target!r} is none (no .py)."
         )
-    return {target: _of_source(target, source_format, remote)}
+    return Target({target: _of_source(target, source_format, remote)}, {})
 
 
-def explained(found: Mapping[str, DataFrame], analyze: bool) -> dict[str, Explanation]:
-    """Each DataFrame's explanation, by its name."""
-    return {name: explain(df, analyze=analyze) for name, df in found.items()}
+def explained(found: Target, analyze: bool) -> dict[str, Explanation]:
+    """Each DataFrame's explanation, by its name, with where the script takes its rows out of Spark."""
+    return {
+        name: with_sinks(explain(df, analyze=analyze, functions=found.functions), found.taken, df)
+        for name, df in found.frames.items()
+    }
 
 
 def as_json(found: Mapping[str, Explanation]) -> str:
@@ -79,7 +99,7 @@ def _of_source(target: str, source_format: str, remote: str | None) -> DataFrame
 
     spark = session(remote=remote)
     try:
-        with _without_logs():
+        with without_logs():
             if source_format == "table" or not ("/" in target or Path(target).exists()):
                 df = spark.table(target)
             else:
@@ -90,22 +110,23 @@ def _of_source(target: str, source_format: str, remote: str | None) -> DataFrame
         raise user_error(error, f"reads {target}") from error
 
 
-def _of_script(path: Path, name: str | None, arguments: Sequence[str]) -> dict[str, DataFrame]:
+def _of_script(path: Path, name: str | None, arguments: Sequence[str]) -> Target:
     if not path.is_file():
         raise PenstockError(
             f"there is no script at {path}. Pass the path of a Python file, a table, or files."
         )
-    left = _run(path, arguments)
+    left, taken = _run(path, arguments)
     found = {key: value for key, value in left.items() if _is_frame(value) and not key.startswith("_")}
     if name is None:
+        found |= nameless(taken, [*found.values()], path.name)
         if found:
-            return found
+            return Target(found, left, taken)
         raise PenstockError(
             f"{path} leaves no DataFrame at its top level. Assign the one to explain to a variable there, outside of "
             "functions."
         )
     if name in found:
-        return {name: found[name]}
+        return Target({name: found[name]}, left, taken)
     if name in left:
         raise PenstockError(f"{name!r} in {path} is a {type(left[name]).__name__}, not a Spark DataFrame.")
     others = f"It leaves {listed(list(found))}." if found else "It leaves none at its top level."
@@ -116,8 +137,8 @@ def _is_frame(value: Any) -> bool:
     return callable(getattr(type(value), "mapInArrow", None))
 
 
-def _run(path: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """The names a script leaves at its top level."""
+def _run(path: Path, arguments: Sequence[str]) -> tuple[dict[str, Any], Sequence[Taken]]:
+    """The names a script leaves at its top level, and what it took out of Spark."""
     try:
         import pyspark  # noqa: F401
     except ImportError as error:
@@ -128,7 +149,8 @@ def _run(path: Path, arguments: Sequence[str]) -> dict[str, Any]:
     with (
         _as_main(module, path, arguments),
         _sessions_stay(),
-        _without_logs(),
+        watching() as taken,
+        without_logs(),
         contextlib.redirect_stdout(sys.stderr),
     ):
         try:
@@ -140,12 +162,12 @@ def _run(path: Path, arguments: Sequence[str]) -> dict[str, Any]:
             raise
         except Exception as error:
             raise PenstockError(f"{path} failed{_line_of(error, path)}: {_said(error)}") from error
-    return module.__dict__
+    return module.__dict__, taken
 
 
 def _compiled(path: Path) -> types.CodeType:
     try:
-        return compile(path.read_bytes(), str(path), "exec")
+        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         raise PenstockError(f"{path} is not Python that can run: {error}.") from error
 
@@ -204,19 +226,3 @@ def _sessions_stay() -> Iterator[None]:
     finally:
         for kind, stop in before:
             kind.stop = stop
-
-
-@contextmanager
-def _without_logs() -> Iterator[None]:
-    """PySpark logs the JVM's stack with errors of its own; here they are told in a sentence."""
-    from pyspark.logger import PySparkLogger
-
-    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
-    before = [logger.disabled for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.disabled = True
-        yield
-    finally:
-        for logger, disabled in zip(loggers, before, strict=True):
-            logger.disabled = disabled
