@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -311,6 +312,10 @@ def main(kind: str, where: str) -> None:
             assert traffic.seconds >= 0, name
     df, expected = source(spark)
     assert check(df, expected, analyze=True).boundaries[0].traffic.rows_received == 10
+    if kind == "remote":
+        from explained_sinks import check_over_connect  # beside this file, which is the script here
+
+        check_over_connect(Path(tempfile.mkdtemp()))
     spark.stop()
     with pytest.raises(PenstockError) as told:
         explain(t)

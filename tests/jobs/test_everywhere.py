@@ -46,11 +46,11 @@ def run(environment, *arguments: str) -> str:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("master", "local[2]"),
+        pytest.param(("master", "local[2]"), marks=pytest.mark.long),
         ("master", "local-cluster[2,1,1024]"),
         pytest.param(("master", "local-cluster[2,1,1024]", "blobs"), marks=pytest.mark.long),
         ("remote", "local[2]"),
-        ("remote", "local[2]", "blobs"),
+        pytest.param(("remote", "local[2]", "blobs"), marks=pytest.mark.long),
     ],
     ids=" ".join,
 )

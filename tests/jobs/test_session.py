@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from penstock.errors import MissingDependency, SessionError
@@ -271,3 +275,28 @@ def test_executors_of_their_own_get_the_java_options_too():
 def test_workers_run_this_interpreter_unless_told_otherwise():
     assert module._worker_python("local[2]", {})["PYSPARK_PYTHON"] == sys.executable
     assert module._worker_python("local", {"spark.pyspark.python": "mine"})["PYSPARK_PYTHON"] == "mine"
+
+
+def jvms(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    found = []
+    for each in psutil.Process(process.pid).children(recursive=True):
+        with suppress(psutil.Error):
+            found += [each] if "org.apache.spark.deploy.SparkSubmit" in each.cmdline() else []
+    return found
+
+
+def test_interrupted_while_it_starts_no_jvm_is_left(tmp_path: Path) -> None:
+    """PySpark forgets a JVM that has not yet said where it listens, and that one then waits for ever."""
+    env = environment(tmp_path) | {"PATH": os.environ["PATH"]}
+    # Where tests run in the background, a shell has had Ctrl-C ignored.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    process = start(tmp_path, env, f"{heard}\nsession(cores=1, memory='1g')")
+    deadline = time.monotonic() + 60
+    while not (started := jvms(process)):
+        assert time.monotonic() < deadline, "no JVM was started"
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert psutil.wait_procs(started, timeout=10)[1] == []
+    assert list((tmp_path / "temporary").iterdir()) == []

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -76,6 +77,16 @@ def all_files(path) -> set[str]:
     return {entry.name for entry in open_store(path).entries()}
 
 
+def eventually(condition, seconds: float = 60) -> bool:
+    """Whether something becomes so: tasks that were cancelled may need a moment to notice."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
 def assert_nothing_was_committed(path) -> None:
     assert all_files(path) == set()
     with pytest.raises(DatasetMissing):
@@ -95,8 +106,7 @@ def settings_and_threads(spark):
     threads = set(threading.enumerate())
     yield
     assert {key: spark.conf.get(key) for key in keys} == before
-    left = [t for t in set(threading.enumerate()) - threads if t.is_alive() and not t.daemon]
-    assert left == []
+    assert eventually(lambda: not [t for t in set(threading.enumerate()) - threads if not t.daemon])
 
 
 def python_workers() -> list[psutil.Process]:
@@ -108,6 +118,17 @@ def python_workers() -> list[psutil.Process]:
                 found.append(process)
         except psutil.Error:
             continue
+    return found
+
+
+def limited_to(size: int) -> int:
+    """Have Python workers write no larger files; how many there are. One may end meanwhile."""
+    found = 0
+    for process in python_workers():
+        with suppress(ProcessLookupError):
+            _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard if size < 0 else size, hard))
+            found += 1
     return found
 
 
@@ -154,13 +175,14 @@ class TestBadRows:
         assert_nothing_was_committed(path)
 
     def test_the_other_partitions_are_not_waited_for(self, spark, path):
-        slow = spark.range(0, 40_000, 1, 40).mapInArrow(slow_batches(1.5), "id long")
+        slow = spark.range(0, 120_000, 1, 120).mapInArrow(slow_batches(1.5), "id long")
         df = slow.selectExpr("if(id = 500, 300, 1) as c")
         began = time.monotonic()
         with pytest.raises(CastError, match="column 'c' holds 300, which does not fit uint8"):
             pk.write(df, path, "c", dtype="uint8", shuffle=False)
-        assert time.monotonic() - began < 15, "20 waves of 1.5 seconds each were all awaited"
-        time.sleep(2)  # tasks that were cancelled may have needed a moment to notice
+        assert time.monotonic() - began < 60, "60 waves of 1.5 seconds each were all awaited"
+        time.sleep(2)  # in which a task that goes on would write
+        assert eventually(lambda: not all_files(path))
         assert_nothing_was_committed(path)
 
     def test_an_error_of_the_users_own_function(self, spark, path):
@@ -182,19 +204,12 @@ class TestStorage:
     def test_a_full_disk(self, spark, path):
         before = pk.write(spark.range(1000), path)
         limit = 200_000
-        lifted = [
-            (process.pid, resource.prlimit(process.pid, resource.RLIMIT_FSIZE))
-            for process in python_workers()
-        ]
-        assert lifted, "no Python worker to limit"
-        for pid, (_, hard) in lifted:
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, hard))
+        assert limited_to(limit), "no Python worker to limit"
         try:
             with pytest.raises(StorageError, match=rf"cannot write {path}/shards/.*File too large") as caught:
                 pk.write(spark.range(0, 200_000, 1, 2), path, shuffle=False, mode="overwrite")
         finally:
-            for process in python_workers():
-                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+            limited_to(resource.RLIM_INFINITY)
         assert "\n" not in str(caught.value)
         assert all_files(path) == named_files(path)
         after = pk.open(path)
@@ -244,15 +259,16 @@ def test_a_worker_killed_without_retries(spark, path, monkeypatch):
                     killed.append(process.pid)
                     return
 
-    def slow(writer, task):
+    def slow(*given):
         def write(batches):
             def few():
                 for batch in batches:
-                    for start in range(0, batch.num_rows, 1000):
+                    # Half a minute; it is killed as soon as its shard is seen.
+                    for start in range(0, batch.num_rows, 100):
                         time.sleep(0.1)
-                        yield batch.slice(start, 1000)
+                        yield batch.slice(start, 100)
 
-            return spark_part(writer, task)(few())
+            return spark_part(*given)(few())
 
         return write
 
@@ -268,8 +284,7 @@ def test_a_worker_killed_without_retries(spark, path, monkeypatch):
         stop.set()
         killer.join()
     assert killed
-    time.sleep(1)
-    assert all_files(path) == named_files(path)
+    assert eventually(lambda: all_files(path) == named_files(path))
     after = pk.open(path)
     after.verify()
     assert (after.version, after.fingerprint) == (1, before.fingerprint)
@@ -302,7 +317,7 @@ class Script:
         except psutil.Error:
             pass
 
-    def until(self, line: str, seconds: float = 90) -> None:
+    def until(self, line: str, seconds: float = 150) -> None:
         deadline = time.monotonic() + seconds
         while line not in self.out.read_text().splitlines():
             assert time.monotonic() < deadline, self.told()
@@ -312,7 +327,7 @@ class Script:
     def told(self) -> str:
         return self.out.read_text()[-2000:] + self.err.read_text()[-5000:]
 
-    def wait(self, seconds: float = 150) -> str:
+    def wait(self, seconds: float = 300) -> str:
         """Its end, which must be a good one; what it printed."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
@@ -322,11 +337,14 @@ class Script:
         assert self.process.returncode == 0, self.told()
         return self.out.read_text()
 
-    def left(self, seconds: float = 20) -> list[str]:
+    def left(self, seconds: float = 60) -> list[str]:
         """The processes it started that still run after a while."""
-        gone, alive = psutil.wait_procs(list(self.seen.values()), timeout=seconds)
-        del gone
-        return [" ".join(process.cmdline()[:3]) for process in alive if process.is_running()]
+        _, alive = psutil.wait_procs(list(self.seen.values()), timeout=seconds)
+        found = []
+        for process in alive:
+            with suppress(psutil.NoSuchProcess):  # it ended just now
+                found.append(" ".join(process.cmdline()[:3]))
+        return found
 
     def end(self) -> None:
         self.process.kill()
@@ -351,14 +369,14 @@ def script(tmp_path):
         each.end()
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(500)
 def test_lost_attempts_and_speculation_on_a_cluster(script, path):
     running = script("cluster", path)
     assert "all well" in running.wait()
     assert running.left() == []
 
 
-@pytest.mark.timeout(200 if KILLS <= 5 else 1800)
+@pytest.mark.timeout(600 if KILLS <= 5 else 3000)
 def test_drivers_killed_at_any_moment(script, path, spark):
     """A few at once, each while it appends, over and over; a version is whole or not there."""
     first = pk.write(spark.range(0, 1000, 1, 2), path, "id", shuffle=False)
@@ -367,6 +385,9 @@ def test_drivers_killed_at_any_moment(script, path, spark):
         for driver in drivers:
             driver.until("begun")
             time.sleep(random.uniform(0, 2))
+            if done == 0 and driver is drivers[-1]:
+                # Else, on a slow machine, all may be killed before any has come to a version.
+                assert eventually(lambda: pk.open(path).version > 1, 120)
             driver.look()
             driver.process.kill()
             driver.process.wait()
@@ -385,7 +406,7 @@ def test_drivers_killed_at_any_moment(script, path, spark):
     new.verify()
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(500)
 def test_two_drivers_race(script, tmp_path):
     go = tmp_path / "go"
     pair = [script("race", str(tmp_path), str(go)) for _ in range(2)]
@@ -403,21 +424,21 @@ def test_two_drivers_race(script, tmp_path):
         assert all_files(path) == named_files(path)
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(500)
 @pytest.mark.parametrize("kind", ["classic", pytest.param("connect", marks=pytest.mark.long)])
 def test_ctrl_c(script, path, kind):
     running = script("interrupted", path, kind)
     running.until("writing")
     shards = Path(path, "shards")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 150
     while not (shards.is_dir() and any(shards.iterdir())):
         assert time.monotonic() < deadline, "no shard was begun"
         time.sleep(0.05)
     running.look()
     began = time.monotonic()
     running.process.send_signal(signal.SIGINT)
-    running.until("interrupted", 30)
-    assert time.monotonic() - began < 15, "the job was not cancelled at once"
+    running.until("interrupted", 90)
+    assert time.monotonic() - began < 60, "the job, of 100 seconds, was not cancelled"
     assert "all well" in running.wait()
     assert_nothing_was_committed(path)
     assert running.left() == []

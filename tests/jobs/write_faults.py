@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from penstock.jobs.java import java_home
 def part_writers(wrap):
     """What tasks run, wrapped, for as long as the block lasts."""
     part = module.spark_part
-    module.spark_part = lambda writer, task: wrap(part(writer, task))
+    module.spark_part = lambda *given: wrap(part(*given))
     try:
         yield
     finally:
@@ -38,6 +39,23 @@ def slow(part):
                     yield batch.slice(start, 200)
 
         return part(few())
+
+    return write
+
+
+def waiting(part, file: str):
+    """Writers that have their shard open until a file is there."""
+
+    def write(batches):
+        def late():
+            for batch in batches:
+                yield batch.slice(0, 200)
+                deadline = time.monotonic() + 60
+                while not os.path.exists(file) and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                yield batch.slice(200)
+
+        return part(late())
 
     return write
 
@@ -80,7 +98,7 @@ def is_killed(path: str) -> None:
     """A worker is killed from outside while it writes; the task runs again."""
     import psutil
 
-    killed = []
+    killed, killed_by = [], f"{path}.killed"
 
     def kill() -> None:
         deadline = time.monotonic() + 60
@@ -90,6 +108,7 @@ def is_killed(path: str) -> None:
                     if any(file.path.startswith(f"{path}/shards/") for file in process.open_files()):
                         process.kill()
                         killed.append(process.pid)
+                        open(killed_by, "w").close()
                         break
                 except psutil.Error:
                     continue
@@ -97,7 +116,7 @@ def is_killed(path: str) -> None:
 
     killer = threading.Thread(target=kill)
     killer.start()
-    with part_writers(slow):
+    with part_writers(lambda part: waiting(part, killed_by)):
         ds = pk.write(spark.range(0, 4000, 1, 2), path, shuffle=False)
     killer.join()
     assert killed, "nothing was killed"
@@ -115,7 +134,7 @@ def is_overtaken(path: str) -> None:
             context = TaskContext.get()
             for told in part(batches):
                 if context.partitionId() == 3 and context.attemptNumber() == 0:
-                    time.sleep(60)
+                    time.sleep(150)
                 yield told
 
         return write
@@ -123,7 +142,7 @@ def is_overtaken(path: str) -> None:
     began = time.monotonic()
     with part_writers(hanging):
         ds = pk.write(spark.range(0, 4000, 1, 4), path, shuffle=False)
-    assert time.monotonic() - began < 45, "the attempt that hung was waited for"
+    assert time.monotonic() - began < 120, "the attempt that hung was waited for"
     check(ds, 4000)
     assert files(path) == sorted(shard.file for shard in ds.shards)
 
@@ -210,6 +229,7 @@ def race(root: str, go: str) -> None:
 
 
 def interrupted(path: str, kind: str) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
     if kind == "connect":
         global spark
         spark = pk.session(remote="local[2]")
@@ -227,7 +247,10 @@ def interrupted(path: str, kind: str) -> None:
     left = [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
     assert not left, left
     assert spark.range(5).count() == 5
-    time.sleep(1)  # tasks that were cancelled may need a moment to notice
+    time.sleep(1)  # in which a task that goes on would write
+    deadline = time.monotonic() + 60
+    while files(path) and time.monotonic() < deadline:
+        time.sleep(0.1)  # tasks that were cancelled may need a moment to notice
     assert files(path) == [], files(path)
     spark.stop()
     print("all well")

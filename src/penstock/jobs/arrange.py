@@ -4,13 +4,15 @@ Shuffled, each partition sorts its rows by a hash of their content and deals the
 sorts what it got by a hash of where it was dealt. So shards are even whatever the data, equal rows do not end up next
 to each other, a task that runs again deals the same way, and the result does not depend on the order in which rows
 arrive. In order, partitions become shards as they are; only where a number of shards is asked for are they cut anew, by
-row number.
+row number. Where others read along, a shard must be whole before the job is: partitions stay what they are, and are
+sorted by that hash in themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.dataset.writing import WriteOptions
@@ -27,7 +29,9 @@ ROW_BITS = 33
 @contextmanager
 def arranged(frame: DataFrame, options: WriteOptions) -> Iterator[DataFrame]:
     """The rows, each partition holding those of one shard, in their order there; to be used inside the block."""
-    if options.shuffle:
+    if options.follow:
+        yield _shuffled_inside(frame, options.seed) if options.shuffle else frame
+    elif options.shuffle:
         yield _shuffled(frame, options.seed, _shards(frame, options))
     elif options.counted:
         with _numbered_once(frame) as numbered:
@@ -40,12 +44,21 @@ def _shards(frame: DataFrame, options: WriteOptions) -> int:
     return options.shard_count(lambda: default_shards(frame.sparkSession))
 
 
+def _seeded(seed: int, purpose: str, *columns: str | Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.xxhash64(F.lit(f"penstock.shuffle {purpose} {seed}"), *columns)
+
+
+def _shuffled_inside(frame: DataFrame, seed: int) -> DataFrame:
+    """Every partition in an order of its content; equal rows lie together, until a loader permutes them."""
+    return frame.sortWithinPartitions(_seeded(seed, "content", *frame.columns))
+
+
 def _shuffled(frame: DataFrame, seed: int, shards: int) -> DataFrame:
     from pyspark.sql import functions as F
 
-    def seeded(purpose: str, *columns: str | Column) -> Column:
-        return F.xxhash64(F.lit(f"penstock.shuffle {purpose} {seed}"), *columns)
-
+    seeded = partial(_seeded, seed)
     # In this order a row's number follows from the partition's content: equal rows may change places, nobody can tell.
     numbered = frame.sortWithinPartitions(seeded("content", *frame.columns)).withColumn(
         PLACE, F.monotonically_increasing_id()

@@ -13,6 +13,7 @@ from penstock.jobs.boundaries import Boundary, Place, Wording, rows_of, rows_out
 from penstock.jobs.boundaries_kinds import CROSSINGS, MEMORY_SOURCE, PANDAS
 from penstock.jobs.plan import Node, columns, items, numbers
 from penstock.jobs.plan_calls import as_call
+from penstock.jobs.sinks import Sink
 
 PASSING = ("Project", "ColumnarToRow", "RowToColumnar")
 LIMITS = ("LocalLimit", "GlobalLimit", "CollectLimit", "CollectTail", "TakeOrderedAndProject")
@@ -26,8 +27,9 @@ SMALL_BATCH = 1000
 class Finding:
     """Something about a plan that costs time, and what to do about it.
 
-    `kind` is one of: boundary, filter, limit, columns, unfused, twice, sampled, join, memory, collect, batches; and
-    where the query ran: shuffle, spill, skew, partitions. `node` is the operator's number in the plan.
+    `kind` is one of: boundary, filter, limit, columns, unfused, twice, sampled, join, memory, collect, batches, sink;
+    and where the query ran: shuffle, spill, skew, partitions. `node` is the operator's number in the plan; a sink,
+    which only `penstock explain script.py` sees, has none.
 
     >>> print(Finding("spill", 4, "Sort", "2.0 GB were spilled.", "Give executors more memory."))
     Sort (4): 2.0 GB were spilled.
@@ -40,6 +42,7 @@ class Finding:
     says: str
     advice: str
     boundary: Boundary | None = None
+    sink: Sink | None = None
 
     def __str__(self) -> str:
         where = self.operator + (f" ({self.node})" if self.node is not None else "")

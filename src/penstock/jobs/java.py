@@ -17,7 +17,6 @@ import os
 import re
 import shlex
 import shutil
-import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -25,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import JavaMissing
+from penstock.machine import cache_folders, own_folder
 
 MINIMUM = 17  # Spark 4 is compiled for it
 
@@ -223,9 +223,9 @@ def launcher(java: Java, cache: Path | None = None) -> Path:
     script = _SCRIPT.format(module=VECTOR_MODULE, dropped=dropped, java=shlex.quote(str(java.path)))
     name = "java-" + hashlib.sha256(script.encode()).hexdigest()[:16]
     problems = []
-    for root in (cache,) if cache is not None else _cache_folders():
+    for root in (cache,) if cache is not None else cache_folders():
         try:
-            _own_folder(root)
+            own_folder(root)
             _write_script(root / name / "bin" / "java", script)
         except OSError as error:
             problems.append(str(error))
@@ -235,28 +235,6 @@ def launcher(java: Java, cache: Path | None = None) -> Path:
         f"the script that starts {java.path} could not be written: {'; '.join(problems)}. "
         "Set XDG_CACHE_HOME to a folder you may write to"
     )
-
-
-def _cache_folders() -> Iterator[Path]:
-    """Where the launcher may lie, best first: the user's cache, else a folder of theirs for temporary files."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(named):  # the XDG rules say that a relative path is to be ignored
-        yield Path(named) / "penstock"
-    else:
-        home = os.path.expanduser("~")
-        if os.path.isabs(home):  # some containers' users have none
-            yield Path(home) / ".cache" / "penstock"
-    yield Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
-
-
-def _own_folder(folder: Path) -> None:
-    """Create `folder` for this user alone, or refuse one that somebody else could have prepared."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise PermissionError(f"{folder} is not a folder of this user")
-    if found.st_mode & 0o077:
-        folder.chmod(0o700)
 
 
 def _write_script(path: Path, script: str) -> None:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.errors import MissingDependency, SessionError
 from penstock.jobs.java import java_home
+from penstock.jobs.jvm_start import no_orphan
 from penstock.jobs.running import is_connect
 from penstock.jobs.settings import (
     DRIVER_OPTIONS,
@@ -85,7 +86,7 @@ def session(
     asked = {key: _text(value) for key, value in (config or {}).items()}
     _check(cores, memory, remote, asked)
     with _lock:
-        active = _active()
+        active = active_session()
         if active is not None:
             _adapt(active, cores, memory, remote or asked.pop("spark.remote", None), asked)
             return active
@@ -130,7 +131,7 @@ def _check(cores: int | None, memory: str | None, remote: str | None, config: Ma
 # --- the active session -----------------------------------------------------------------------------------
 
 
-def _active() -> SparkSession | None:
+def active_session() -> SparkSession | None:
     """The session of this thread, else of this process; None if there is none or it was stopped."""
     from pyspark.sql import is_remote
 
@@ -315,7 +316,7 @@ def _start(
     builder = SparkSession.builder.config(map={**options})
     builder = builder.master(master) if remote is None else builder.remote(remote)
     try:
-        with _environment(environment), warnings.catch_warnings():
+        with _environment(environment), warnings.catch_warnings(), no_orphan(_jvm_runs):
             # PySpark gives a Connect session the server's settings once more and warns that it has them.
             warnings.filterwarnings("ignore", message="Failed to set spark")
             spark = builder.getOrCreate()

@@ -87,6 +87,8 @@ logger.executor.name = org.apache.spark.executor.Executor
 logger.executor.level = off
 logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
 logger.tasks.level = off
+logger.task.name = org.apache.spark.TaskContextImpl
+logger.task.level = off
 """
 
 

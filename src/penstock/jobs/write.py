@@ -14,9 +14,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.dataset import commit, index
+from penstock.dataset.follow_write import PartLog, announced, beat_seconds, ended
 from penstock.dataset.heartbeat import Heartbeat
 from penstock.dataset.local import write_arrow
-from penstock.dataset.part import RESULT_DDL, PartWriter, Report, fault_folder, spark_part
+from penstock.dataset.part import LANDED, RESULT_DDL, Landed, PartWriter, Report, fault_folder, spark_part
 from penstock.dataset.snapshot import open_version
 from penstock.dataset.sources import arrow_rows
 from penstock.dataset.store import Store, open_store
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from penstock.recipe.fitted import FittedRecipe
 
 POLL_SECONDS, LOOK_SECONDS = 0.05, 1.0
+FOLLOWED_LOOK_SECONDS = 0.2
+"""Where others wait for the parts."""
 SETTLE_SECONDS, SWEEP_SECONDS = 1.5, 0.5
 """How long tasks may take to notice that they are cancelled, and how often their files are looked for."""
 
@@ -74,6 +77,7 @@ def write(
     compression: str | None = None,
     nulls: Nulls = "error",
     mode: str = "error",
+    follow: bool = False,
 ) -> Dataset:
     """Write rows as a dataset of tensors, and open it.
 
@@ -98,6 +102,10 @@ def write(
     `mode`: "error" where there is a dataset already, "overwrite" for a new version, "append" for one with more rows,
     "reuse" to take the one there if it was written with "reuse" and is provably the same.
 
+    `follow`: a training may read along: `pk.open(path, follow=True)`, in another process, gives batches of the parts
+    (partitions) that are there. Rows are then shuffled inside each part alone, because rows that are spread over all
+    parts leave none of them whole before the end; and `workers` and `shards` cannot be chosen.
+
     >>> import tempfile
     >>> import penstock as pk
     >>> df = pk.session(cores=2).range(1000).selectExpr("id", "id / 2 as half")
@@ -108,7 +116,9 @@ def write(
     if recipe is not None and (tensors is not None or dtype is not None or nulls != "error"):
         raise SelectionError("a recipe says itself what its tensors are: leave tensors, dtype and nulls out.")
     parts = {} if recipe is None else recipe_files(recipe)
-    options = WriteOptions(format, workers, shards, shuffle, seed, block_bytes, compression, mode, parts)
+    options = WriteOptions(
+        format, workers, shards, shuffle, seed, block_bytes, compression, mode, parts, follow
+    )
     store = open_store(path)
     request = named(tensors)
     if recipe is not None:
@@ -144,12 +154,13 @@ def _write_spark(
     writer = PartWriter(selection.plan, store.target(), new_name(), options.for_shards)
     results: Results | None = None
     try:
-        with Heartbeat(store, writer.name):
-            results = _run(df.sparkSession, crossing, selection, store, writer, options)
+        with Heartbeat(store, writer.name, beat_seconds(options)), announced(store, writer, options) as log:
+            results = _run(df.sparkSession, crossing, selection, store, writer, options, log)
             # Files that changed while they were read prove nothing.
             kept = proof if isinstance(proof, dict) and _prove(crossing, selection) == proof else None
             source = Source(json.loads(df.schema.json()), kept, {"spark": df.sparkSession.version})
             manifest = finish(store, writer, options, results, source)
+            ended(log, manifest)
     except BaseException:
         _sweep(store, writer.name, tasks_may_run=results is None)
         raise
@@ -182,35 +193,49 @@ def _run(
     store: Store,
     writer: PartWriter,
     options: WriteOptions,
+    log: PartLog | None,
 ) -> Results:
-    def job() -> Results:
+    def job() -> list[Landed]:
         with arranged(crossing, options) as rows:
-            parts = rows.mapInArrow(spark_part(writer, task_ids), RESULT_DDL).collect()
+            parts = rows.mapInArrow(spark_part(writer, task_ids, options.follow), RESULT_DDL).collect()
         ordered = sorted(parts, key=lambda row: row.partition)
-        return [(Report.from_json(row.report), index.from_bytes(bytes(row.blocks))) for row in ordered]
+        return [
+            Landed(
+                row.partition,
+                row.attempt,
+                Report.from_json(row.report),
+                index.from_bytes(bytes(row.blocks)),
+            )
+            for row in ordered
+        ]
 
+    pause = LOOK_SECONDS if log is None else FOLLOWED_LOOK_SECONDS
     with batch_settings(spark, selection.plan), Running(spark, job) as running, progress("Writing") as meter:
-        look = time.monotonic() + LOOK_SECONDS
+        look = time.monotonic() + pause
         while running.wait(POLL_SECONDS):
             if time.monotonic() >= look:
-                _look(store, writer, meter)
-                look = time.monotonic() + LOOK_SECONDS
+                _look(store, writer, meter, log)
+                look = time.monotonic() + pause
     try:
-        return running.answer()
+        parts = running.answer()
     except PenstockError:
         raise
     except Exception as error:
         raise user_error(error, f"writes {store.root}") from error
+    return [(part.report, part.blocks) for part in parts] if log is None else log.settled(parts)
 
 
-def _look(store: Store, writer: PartWriter, meter: Meter) -> None:
+def _look(store: Store, writer: PartWriter, meter: Meter, log: PartLog | None) -> None:
     """See how far the tasks are; raise at the first partition that cannot be written, which ends the job."""
     # A look that fails is no reason to end a job that goes on.
     with suppress(StorageError, FileNotFoundError):
-        faults = [store.read(entry.name) for entry in store.entries(fault_folder(writer.name))]
+        notes = [entry.name for entry in store.entries(fault_folder(writer.name))]
+        faults = [store.read(name) for name in notes if not name.endswith(LANDED)]
         # Not one that is just being written.
         whole = [fault.decode() for fault in faults if fault.endswith(b"}")]
         raise_faults([Report.from_json(fault) for fault in whole], stopped_early=True)
+        if log is not None:
+            log.look()
         if meter.shown:
             mine = [entry for entry in store.entries(commit.SHARDS) if f"/{writer.name}-" in entry.name]
             size = sum(entry.bytes for entry in mine)
