@@ -12,22 +12,22 @@ PIP_INSTALL = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.tx
 	$(BIN)/python -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint types bench clean
+.PHONY: help setup demo test test-long lint types bench docs docs-figures clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.dev ## make .venv with everything that development needs
 	@echo "Ready: $(BIN)/penstock, $(BIN)/python"
 
-demo: .venv/.demo ## take a Spark DataFrame to tensors on this machine
+demo: .venv/.demo ## from flights in Spark to a trained model that scores them, on this machine
 	@$(BIN)/penstock demo
 
 test: lint types ## lint, check types, run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-long: lint types ## the same with what takes long, and drivers killed 50 times
-	PENSTOCK_LONG=1 $(BIN)/python -m pytest
+	PENSTOCK_LONG=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: .venv/.dev ## check style and format
 	$(BIN)/ruff check .
@@ -39,12 +39,19 @@ types: .venv/.dev ## check types
 bench: .venv/.dev ## measure the transfer from Spark to tensors
 	$(BIN)/python benchmarks/transfer.py
 
+docs: .venv/.dev ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Open site/index.html; its search needs a server: $(BIN)/python -m http.server --directory site"
+
+docs-figures: .venv/.dev ## measure the figures of docs/boundaries.md again, in minutes
+	$(BIN)/python benchmarks/boundaries_page.py
+
 clean: ## remove the environment, caches and build output
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist spark-warehouse
-	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site spark-warehouse
+	find src tests benchmarks docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # One environment, installed in two sizes: the demo does without TensorFlow, JAX and the test tools.
-.venv/.demo: EXTRAS = spark,torch
+.venv/.demo: EXTRAS = spark,torch,demo,report
 .venv/.dev: EXTRAS = dev
 .venv/.demo .venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing penstock[$(EXTRAS)] into .venv (minutes the first time)"

@@ -5,9 +5,12 @@ Tests on `local-cluster` and Spark Connect run in processes of their own, becaus
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +20,31 @@ import pytest
 import penstock as pk
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out what tests run as scripts: looking for doctests imports a file, and some start Spark when imported."""
+    beside_tests = collection_path.suffix == ".py" and Path(__file__).parent in collection_path.parents
+    return True if beside_tests and not collection_path.name.startswith("test_") else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not os.environ.get("PENSTOCK_LONG"):
         for item in items:
             if item.get_closest_marker("long"):
                 item.add_marker(pytest.mark.skip(reason="runs in make test-long"))
+
+
+@pytest.fixture(autouse=True)
+def one_connect_server_at_a_time(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A local Spark Connect server has the one port that clients look for, also when tests run side by side.
+
+    Who starts one has "connect" or "remote" in its name.
+    """
+    if not re.search("connect|remote", request.node.name):
+        yield
+        return
+    with (Path(tempfile.gettempdir()) / "penstock-tests-connect.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
+import re
 import sys
 from pathlib import Path
 
@@ -206,40 +205,62 @@ def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
         cli.main()
 
 
-COMMANDS = ["demo", "write", "convert", "inspect", "explain", "verify", "vacuum"]
+STORY = [
+    "demo",
+    "size",
+    "explain",
+    "run",
+    "bench",
+    "write",
+    "convert",
+    "inspect",
+    "verify",
+    "vacuum",
+    "train",
+    "report",
+]
 
 
-def test_help_of_every_command() -> None:
+def test_help_tells_the_story_in_order() -> None:
     runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
     listed = runner.invoke(cli.app, ["--help"])
     assert listed.exit_code == 0
-    for command in COMMANDS:
-        assert command in listed.output
-        shown = runner.invoke(cli.app, [command, "--help"])
-        assert shown.exit_code == 0
-        assert f"Example: penstock {command}" in shown.output
+    places = [listed.output.index(f"│ {command} ") for command in STORY]
+    assert places == sorted(places)
+    assert listed.output.count("│ ") - listed.output.count("│ -") >= len(STORY)
     assert runner.invoke(cli.app, ["--version"]).output == f"penstock {pk.__version__}\n"
 
 
-def test_the_script_itself(source: Path, tmp_path: Path) -> None:
-    """In a process of its own: the exit code and both streams as a shell sees them."""
+@pytest.mark.parametrize("command", [*(each for each in STORY if each != "bench"), "bench boundary"])
+def test_help_of_every_command_has_examples(command: str) -> None:
+    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+    shown = runner.invoke(cli.app, [*command.split(), "--help"])
+    assert shown.exit_code == 0
+    examples = [line.strip() for line in shown.output.splitlines() if line.startswith(f" penstock {command}")]
+    assert len(examples) == 2, shown.output
+    options = set(re.findall(r"(--[a-z-]+|-[a-z])\b", shown.output.partition("─ Options")[2]))
+    for example in examples:
+        ours = example.partition(" -- ")[0].partition(" && ")[0]
+        if command == "run":
+            ours = ours.partition("features.py")[0]
+        used = set(re.findall(r"(?<= )(--[a-z-]+|-[a-z])(?= |$)", ours))
+        assert used <= options, f"{example}: it uses {used - options}"
 
-    def script(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", "from penstock.cli import main; main()", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env={**os.environ, "NO_COLOR": "1"},
-        )
 
-    done = script("convert", source, tmp_path / "ds", "-t", "a")
-    assert (done.returncode, done.stderr) == (0, "")
-    failed = script("convert", source, tmp_path / "ds", "-t", "a")
-    assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr.startswith("DatasetExists: ")
-    assert "Traceback" not in failed.stderr
-    assert "Traceback" in script("--debug", "verify", tmp_path / "nowhere").stderr
+@pytest.mark.parametrize("command", [*(each for each in STORY if each != "bench"), "bench boundary"])
+def test_examples_can_be_copied_from_a_terminal_of_80_columns(command: str) -> None:
+    def examples(columns: int) -> list[str]:
+        runner = CliRunner(env={"COLUMNS": str(columns), "NO_COLOR": "1"})
+        lines = runner.invoke(cli.app, [*command.split(), "--help"]).output.splitlines()
+        return [line.strip() for line in lines if line.startswith(f" penstock {command}")]
+
+    assert examples(80) == examples(300)
+    assert max(map(len, examples(80))) < 78
+
+
+def test_help_says_where_debug_stands() -> None:
+    shown = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(cli.app, ["--help"])
+    assert "before the command: penstock --debug write ..." in shown.output
 
 
 def test_balance() -> None:

@@ -15,19 +15,29 @@
     │   ├── CastError            a value does not fit the dtype
     │   ├── RowError             a lifted function raised an error of the user's own class
     │   ├── OutOfReach           a lifted function met a value that Python alone can hold
+    │   ├── RowRefused           a model cannot score a row
     │   └── RaggedError          lists of unequal lengths in a fixed tensor
+    ├── PredictError             a model cannot be used for scoring as asked
+    │   └── ReturnsError         its results are not what `returns` says
     ├── FitError                 a recipe cannot learn what it asks for from the data
     ├── RecipeError              a recipe cannot be read back
     ├── DeviceError              a framework or its device cannot hold the tensor
     ├── TooLarge                 more bytes than `max_bytes`
     ├── TransferError            rows were lost or came twice on their way
     ├── JobError                 a Spark job failed for a reason of its own
+    ├── WaysDiffer               ways that a benchmark compares do not compute the same
+    ├── LaunchError              a rank that was launched failed, or ran out of time
+    ├── CheckpointError          a checkpoint cannot be written, or not be restored
+    ├── SizeError                a question about sizes is not understood, or a path cannot be measured
+    ├── ReportError              a report cannot be made of what was given
     └── DatasetError             a dataset on storage cannot be written or read as asked
         ├── DatasetExists        there is something where a new one should be written
         ├── DatasetMissing       there is none
         ├── ManifestError        its manifest cannot be believed
         ├── CorruptError         bytes are not those that were written
-        └── StorageError         the storage refused: permission, space, network
+        ├── StorageError         the storage refused: permission, space, network
+        └── FollowError          a write that is followed failed, ended without a word, or does not get on
+            └── StillWriting     asked before the write has ended, and only its end tells
 
 Each message says what happened, to what, the value seen, and what to do next. The classes that know
 enough build it themselves. Start reading at `penstock.jobs.transfer` for where most of them arise.
@@ -36,6 +46,7 @@ enough build it themselves. Start reading at `penstock.jobs.transfer` for where 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 class PenstockError(Exception):
@@ -44,6 +55,15 @@ class PenstockError(Exception):
     >>> issubclass(TooLarge, PenstockError)
     True
     """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By what is in it: Python would call the class with the finished message, which few of them take."""
+        return _made, (type(self), self.args), self.__dict__ or None
+
+
+def _made(kind: type[PenstockError], args: tuple[Any, ...]) -> PenstockError:
+    """An error as it was before it was pickled; its class has no say."""
+    return kind.__new__(kind, *args)
 
 
 class MissingDependency(PenstockError):
@@ -95,7 +115,9 @@ class UnsupportedOperation(ExpressionError):
     """
 
     def __init__(self, engine: str, operation: str, reason: str) -> None:
-        super().__init__(f"the {engine} engine does not compute {operation}(): {reason}")
+        self.engine, self.operation, self.reason = engine, operation, reason
+        called = f"{operation}()" if operation.isidentifier() else operation
+        super().__init__(f"the {engine} engine does not compute {called}: {reason}")
 
 
 class NotLifted(ExpressionError):
@@ -165,6 +187,38 @@ class OutOfReach(DataError):
         super().__init__(
             f"{what}, in row {row}. Compute with floats there, or run the function as plain Python."
         )
+
+
+class RowRefused(DataError):
+    """A row that a model cannot score, with its first kept columns.
+
+    >>> print(RowRefused("id=7 (number 3 of partition 0)", "null in column 'age'"))
+    row id=7 (number 3 of partition 0) cannot be scored: null in column 'age'. Mend it in Spark, or pass \
+on_error="column": such rows then have no result, and a column 'error' that says why.
+    """
+
+    def __init__(self, row: str, fault: str) -> None:
+        self.row, self.fault = row, fault
+        super().__init__(
+            f'row {row} cannot be scored: {fault.rstrip(".")}. Mend it in Spark, or pass on_error="column": such '
+            "rows then have no result, and a column 'error' that says why."
+        )
+
+
+class PredictError(PenstockError):
+    """A model cannot be used for scoring as asked."""
+
+
+class ReturnsError(PredictError):
+    """A model's results are not what `returns` says.
+
+    >>> print(ReturnsError("column 'score' came as float32[8, 3], and [8] is wanted for 8 rows", "score float"))
+    column 'score' came as float32[8, 3], and [8] is wanted for 8 rows (declared: score float). Change returns, or \
+what the model returns.
+    """
+
+    def __init__(self, what: str, declared: str) -> None:
+        super().__init__(f"{what} (declared: {declared}). Change returns, or what the model returns.")
 
 
 class FitError(PenstockError):
@@ -240,6 +294,86 @@ class JobError(PenstockError):
     """A Spark job failed for a reason of its own; the whole of Spark's message is its cause (`__cause__`)."""
 
 
+class LaunchError(PenstockError):
+    """A rank failed first (`rank`, `exit_code`, `trace`), and the others were stopped; or none did, and time ran out.
+
+    What the rank raised is the error's cause (`__cause__`), where it could be sent back.
+
+    >>> print(
+    ...     LaunchError(
+    ...         "ValueError: no rows", rank=1, trace="Traceback ...", others=["rank 0: it was stopped"]
+    ...     )
+    ... )
+    rank 1 failed: ValueError: no rows
+    <BLANKLINE>
+    Traceback ...
+    <BLANKLINE>
+    Then rank 0: it was stopped.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        rank: int | None = None,
+        exit_code: int = 1,
+        trace: str = "",
+        others: Sequence[str] = (),
+    ) -> None:
+        self.rank, self.exit_code, self.trace = rank, exit_code, trace
+        parts = [what if rank is None else f"rank {rank} failed: {what}"]
+        parts += [trace.rstrip()] if trace else []
+        parts += ["Then " + "; ".join(others) + "."] if others else []
+        super().__init__("\n\n".join(parts))
+
+
+class CheckpointError(PenstockError):
+    """A checkpoint cannot be written, or what is there cannot be restored.
+
+    >>> print(CheckpointError("model", "it is a function", "Pass an object with state_dict()."))
+    model cannot be kept in a checkpoint: it is a function. Pass an object with state_dict().
+    """
+
+    def __init__(
+        self, what: str, reason: str, remedy: str = "", doing: str = "be kept in a checkpoint"
+    ) -> None:
+        super().__init__(f"{what} cannot {doing}: {reason.rstrip('.')}. {remedy}".strip())
+
+
+class SizeError(PenstockError):
+    """A question about sizes is not understood, or a path cannot be measured."""
+
+
+class WaysDiffer(PenstockError):
+    """Ways that a benchmark compares do not compute the same, so their times would mean nothing.
+
+    >>> print(WaysDiffer("arrow_udf", "udf", 7, 1.5, -0.0, 0.0, 2, 1000))
+    arrow_udf and udf differ in 2 of 1,000 rows. The first is row 7: of 1.5 udf makes 0.0, and arrow_udf -0.0. \
+Nothing was timed; correct the way that is wrong.
+    """
+
+    def __init__(
+        self,
+        way: str,
+        other: str,
+        row: int,
+        value: float | None,
+        seen: float | None,
+        wanted: float | None,
+        count: int,
+        rows: int,
+    ) -> None:
+        self.way, self.other, self.row = way, other, row
+        self.value, self.seen, self.wanted = value, seen, wanted
+        super().__init__(
+            f"{way} and {other} differ in {count:,} of {rows:,} rows. The first is row {row:,}: of {value!r} {other} "
+            f"makes {wanted!r}, and {way} {seen!r}. Nothing was timed; correct the way that is wrong."
+        )
+
+
+class ReportError(PenstockError):
+    """A report cannot be made of the log, the explanation or the place that was given."""
+
+
 class DatasetError(PenstockError):
     """A dataset on storage cannot be written or read as asked."""
 
@@ -303,6 +437,41 @@ class StorageError(DatasetError):
 
     def __init__(self, action: str, where: str, what: str, remedy: str = "Nothing was committed.") -> None:
         super().__init__(f"cannot {action} {where}: {what}. {remedy}".strip())
+
+
+class FollowError(DatasetError):
+    """A write that is followed failed, ended without a word, or does not get on.
+
+    >>> print(
+    ...     FollowError(
+    ...         "/data/train", "its write failed: NullError: nulls in 'age'", "Repair it and write again."
+    ...     )
+    ... )
+    /data/train cannot be followed: its write failed: NullError: nulls in 'age'. Repair it and write again.
+    """
+
+    def __init__(self, path: str, what: str, remedy: str) -> None:
+        super().__init__(f"{path} cannot be followed: {what.rstrip('.')}. {remedy}")
+
+
+class StillWriting(FollowError, TypeError):
+    """Asked before the write has ended, and only its end tells. A TypeError too, as `len` of what has no length is.
+
+    >>> print(StillWriting("/data/train", "its rows"))
+    /data/train is still being written, and only the end of the write tells its rows. Ask after the first epoch, or \
+open it without follow=True once it is written.
+    """
+
+    def __init__(self, path: str, what: str, ended: bool = False) -> None:
+        """`ended`: the write is over, and the epoch that follows it is not."""
+        Exception.__init__(
+            self,
+            f"{path} is written, but its first epoch still follows the write, part by part, and only its end tells "
+            f"{what}. Ask after the first epoch, or open it without follow=True."
+            if ended
+            else f"{path} is still being written, and only the end of the write tells {what}. Ask after the first "
+            "epoch, or open it without follow=True once it is written.",
+        )
 
 
 def humane_bytes(count: int) -> str:

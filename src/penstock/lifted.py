@@ -15,6 +15,7 @@ from penstock.backends.verify import Verdict, verify
 from penstock.errors import ExpressionError, NotLifted, OutOfReach
 from penstock.expr.lift import Body, lift_function
 from penstock.expr.lift.forms import Form
+from penstock.expr.lift.nearly import nearly
 from penstock.expr.nodes import Call, Column, Expression, Literal
 from penstock.expr.nodes import lift as as_expression
 from penstock.expr.types import Type, parse_type
@@ -63,6 +64,11 @@ class Lifted:
         """What rows may have that only Python can hold, and for which the expression raises `OutOfReach`."""
         found = (fault.partition(": ") for fault in self._lifted().faults)
         return tuple(what for kind, _, what in found if kind == OutOfReach.__name__)
+
+    @property
+    def near(self) -> tuple[str, ...]:
+        """Functions it uses that engines compute to within a unit or so in the last place, not to the last bit."""
+        return nearly(self._lifted().expression)
 
     @property
     def expression(self) -> Expression:

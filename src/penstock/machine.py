@@ -1,8 +1,10 @@
-"""What the machine has for this process: cores and memory, seen through affinity and container limits.
+"""What the machine has for this process: cores and memory, seen through affinity and container limits, and a folder.
 
 A container sees the whole machine in /proc; what it may use of it stands in its control group, and in every
 group above. `usable_cores` and `free_memory` promise the least of all these. They read files and change
 nothing; where there are none (macOS), they say what Python knows. `root` is where /proc and /sys are found.
+
+`cache_folders` says where something may lie for longer than a run.
 
 Go next to `penstock.jobs.settings`, which sizes a local session by it, and to `penstock.jobs.tensors`, which
 bounds a transfer by it: an out-of-memory kill leaves no message, a bound does.
@@ -12,6 +14,8 @@ from __future__ import annotations
 
 import os
 import re
+import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +46,32 @@ def free_memory(root: Path = Path("/")) -> int:
     """
     left = (free for folder in _groups("memory", root) for free in _left(folder))
     return min([_available(root), *left])
+
+
+def cache_folders() -> Iterator[Path]:
+    """Where Penstock may keep files, best first: the user's cache, else a folder of theirs for temporary files.
+
+    >>> all(folder.is_absolute() for folder in cache_folders())
+    True
+    """
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(named):  # the XDG rules say that a relative path is to be ignored
+        yield Path(named) / "penstock"
+    else:
+        home = os.path.expanduser("~")
+        if os.path.isabs(home):  # some containers' users have none
+            yield Path(home) / ".cache" / "penstock"
+    yield Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
+
+
+def own_folder(folder: Path) -> None:
+    """Create `folder` for this user alone, or refuse one that somebody else could have prepared."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(f"{folder} is not a folder of this user")
+    if found.st_mode & 0o077:
+        folder.chmod(0o700)
 
 
 def _available(root: Path) -> int:

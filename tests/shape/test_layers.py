@@ -91,7 +91,8 @@ def imports_of(module: str, source: str, is_package: bool) -> Iterator[Import]:
             yield Import(target, node.lineno, lazy, typing_only)
         if isinstance(node, ast.Attribute):
             root, _, rest = ast.unparse(node).partition(".")
-            if root in faces:
+            # What is done with a name, as in pk.col("a").fill(0), is looked at further inside.
+            if root in faces and all(part.isidentifier() for part in rest.split(".")):
                 yield Import(f"{FACE}.{rest}", node.lineno, lazy, typing_only)
                 return
         if isinstance(node, ast.If) and _is_type_checking(node.test):
@@ -289,6 +290,11 @@ def test_clean_sources_pass() -> None:
             "line 3: upward import of penstock.cli",
         ),
         ("penstock.progress", "import penstock as pk\npk.main()", "line 2: upward import of penstock.cli"),
+        (
+            "penstock.progress",
+            "import penstock as pk\npk.main(1).then(2)",
+            "line 2: upward import of penstock.cli",
+        ),
         ("penstock.progress", "import penstock\nx = penstock.wire.frames.Frame", "penstock.wire.frames"),
         ("penstock.progress", "from penstock import main", "upward import of penstock.cli"),
         ("penstock.progress", "from penstock import nothing", "the public face imports no nothing"),
