@@ -157,6 +157,22 @@ def test_an_entry_larger_than_the_limit_is_told_of_once(tmp_path: Path, capfd) -
     assert "2.1 MB were read at once, and the limit is 1.0 MB. Pass a larger cache_bytes" in told
 
 
+def test_a_thread_that_looked_too_early_does_not_read_again(
+    cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, looks = cache.get, []
+
+    def slow_to_tell(name: str, length: int) -> object:
+        found = look(name, length)
+        looks.append(name)
+        if len(looks) == 1:  # it found nothing, and another thread has the entry before it goes on
+            assert bytes(cache.through(key(0), 3, lambda: b"abc")) == b"abc"
+        return found
+
+    monkeypatch.setattr(cache, "get", slow_to_tell)
+    assert bytes(cache.through(key(0), 3, never)) == b"abc"
+
+
 def test_threads_that_want_one_entry_read_it_once(cache: DiskCache) -> None:
     calls, begun = [], threading.Event()
 

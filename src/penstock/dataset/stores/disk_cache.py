@@ -96,8 +96,11 @@ class DiskCache:
         if not mine:
             return job.result()
         try:
-            job.set_result(read())
-            self.put(key, job.result())
+            # Who read it may have ended between the look above and the lock: then it is there by now.
+            found = self.get(key, length)
+            job.set_result(read() if found is None else found)
+            if found is None:
+                self.put(key, job.result())
         except BaseException as error:
             if not job.done():
                 job.set_exception(error)
