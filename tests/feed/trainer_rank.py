@@ -47,6 +47,8 @@ def lightning(loader: object, folder: Path) -> tuple[int, list[list[int]]]:
         enable_model_summary=False,
     )
     trainer.fit(model, loader)
+    # Lightning leaves it to the end of the process, where gloo's threads may find the other rank gone, and abort.
+    torch.distributed.destroy_process_group()
     return trainer.global_rank, model.seen
 
 
