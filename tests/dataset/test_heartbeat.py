@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 import penstock as pk
 from penstock.dataset.heartbeat import PREFIX, Heartbeat
@@ -52,3 +54,28 @@ def test_the_sign_is_kept_young_and_taken_away(tmp_path: Path) -> None:
 def test_a_write_leaves_no_sign(tmp_path: Path) -> None:
     pk.write(pa.table({"a": [1, 2, 3]}), tmp_path)
     assert not list(tmp_path.rglob("writing-*"))
+
+
+def test_a_sign_waits_for_no_disk_and_outlives_any_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forced: list[int] = []
+    monkeypatch.setattr(os, "fsync", forced.append)
+    store, sign = open_store(tmp_path), tmp_path / f"{PREFIX}dddd"
+    touch, tried = store.touch, threading.Event()
+
+    def refused(name: str) -> None:
+        monkeypatch.setattr(store, "touch", touch)
+        tried.set()
+        raise TypeError("a client's own mistake")
+
+    with Heartbeat(store, "dddd", seconds=0.05):
+        monkeypatch.setattr(store, "touch", refused)
+        assert tried.wait(10)
+        aged(sign)
+        until = time.monotonic() + 10
+        while sign.stat().st_mtime < time.time() - DAY and time.monotonic() < until:
+            time.sleep(0.02)
+        assert sign.stat().st_mtime > time.time() - DAY, "its heart has stopped"
+    assert forced == []
+    assert not sign.exists()

@@ -21,6 +21,7 @@ import penstock as pk
 from penstock.feed import epoch, mapped
 from penstock.feed.host_arena import HostArena
 from penstock.feed.log import Watch
+from penstock.feed.places import HostPlace
 from penstock.feed.source import RowSource
 from penstock.feed.stages import Readers, Worker
 
@@ -159,3 +160,44 @@ if {held!r} == "by a cycle":
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+class Interrupting:
+    """A number that is counted up at the moment of a Ctrl-C."""
+
+    def __add__(self, other: int) -> int:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_it_begins_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = written(tmp_path / "ds")
+    loader = ds.numpy(50, lanes=4, rank=0, world=1, log=tmp_path / "log.jsonl")
+    begin, start = HostPlace.begin, threading.Thread.start
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def interrupted_start(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "penstock-log":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        # What was leased, before the memory of another epoch was freed.
+        patched.setattr(HostPlace, "begin", lambda place: begin(place) and False)
+        patched.setattr(epoch.KeptArena, "close", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(loader))
+    assert (threads(), left_over(ds)) == ([], [])
+    loader._running = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(loader))
+    loader._running = 0
+    assert (threads(), left_over(ds)) == ([], [])
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted_start)
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(loader))
+    assert ended()
+    assert left_over(ds) == []
+    assert sum(len(batch["y"]) for batch in loader) == ROWS

@@ -201,3 +201,34 @@ else:
     )
     assert (done.returncode, done.stdout) == (0, "")
     assert "Traceback" not in done.stderr
+
+
+def test_a_fork_while_somebody_looks_at_the_log_follows_by_itself(ds: pk.Dataset) -> None:
+    script = """
+import os, signal, sys
+import penstock as pk
+from forking_epoch import held
+
+opened = pk.open(sys.argv[1], follow=True)
+following = opened._following
+# As who looks leaves it half way: parts that are not counted yet.
+following.end, following.rows = None, 0
+with held(following._lock):
+    process = os.fork()
+if process == 0:
+    signal.alarm(30)
+    print(following.rows == sum(part.manifest.rows for part in following.parts), flush=True)
+    loader = opened.numpy(20, lanes=4, last="short", rank=0, world=1)
+    print(sum(len(batch["id"]) for batch in loader), flush=True)
+    os._exit(0)
+print("status", os.waitpid(process, 0)[1])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, ds.path],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "PYTHONPATH": f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"},
+        check=False,
+    )
+    assert done.stdout.split() == ["True", str(total(PARTS)), "status", "0"], done.stderr

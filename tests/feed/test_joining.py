@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,9 +19,12 @@ from slow_writes import TENSORS, Writing, numbered, total, wait_for
 
 import penstock as pk
 from penstock.dataset import follow_log, local
+from penstock.dataset.heartbeat import PREFIX, Heartbeat
+from penstock.dataset.store import open_store
 from penstock.errors import CheckpointError, DatasetError, DatasetMissing, FollowError
 from penstock.feed import joining
 from penstock.feed.checkpoint import checkpoint, restore
+from penstock.feed.following import Following
 
 
 @pytest.fixture(autouse=True)
@@ -256,3 +261,36 @@ def test_the_last_write_that_died_is_told_to_who_waits(
     monkeypatch.setattr(follow_log, "LOST_BEATS", 1)
     with pytest.raises(FollowError, match=r"for 2 s; the last one ended without a word"):
         pk.open(tmp_path / "ds", follow=True, timeout=2)
+
+
+@pytest.mark.parametrize("ahead", [60.0, -60.0, 1800.0])
+def test_a_reader_whose_clock_is_wrong_joins_what_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    pk.write(numbered(1), tmp_path, TENSORS)
+    store, now = open_store(tmp_path), time.time
+    monkeypatch.setattr(follow_log, "LOST_BEATS", 15)
+    monkeypatch.setattr(joining, "DOUBTED_BEATS", 300)  # a heart that lives may have no processor for a while
+    with Heartbeat(store, "abc123", 0.2):
+        store.put(follow_log.begin_name("abc123"), follow_log.begin_bytes(0.2))
+        monkeypatch.setattr(time, "time", lambda: now() + ahead)
+        found = joining.find(store, 60.0)
+    assert isinstance(found, Following)
+    assert found.name == "abc123"
+
+
+@pytest.mark.parametrize(("age", "waits"), [(60.0, True), (7200.0, False)])
+def test_what_died_lately_is_waited_for_shortly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age: float, waits: bool
+) -> None:
+    pk.write(numbered(1), tmp_path, TENSORS)
+    store = open_store(tmp_path)
+    monkeypatch.setattr(follow_log, "LOST_BEATS", 15)
+    store.touch(f"{PREFIX}abc123")
+    store.put(follow_log.begin_name("abc123"), follow_log.begin_bytes(0.2))
+    then = time.time() - age
+    os.utime(store.locate(f"{PREFIX}abc123"), (then, then))
+    watch = joining.Watch(store)
+    assert watch.look() == (None, waits)
+    watch._since -= (joining.DOUBTED_BEATS + 1) * 0.2
+    assert watch.look() == (None, False)

@@ -93,3 +93,12 @@ def test_too_little_memory_names_what_would_fit(datasets: Path) -> None:
     assert needed is not None
     enough = int((float(needed[1]) + 0.06) * 1e6)  # the message rounds to 0.1
     assert next(iter(ds.numpy(BATCH, lanes=LANES, memory=enough)))
+
+
+def test_a_batch_larger_than_the_dataset_takes_no_more_than_its_rows(tmp_path: Path) -> None:
+    ds = pk.write(pa.table({"a": np.arange(1000)}), tmp_path)
+    many = {"batch_size": 10**8, "memory": 64 << 20, "rank": 0, "world": 1}
+    assert [len(batch["a"]) for batch in ds.numpy(last="short", **many)] == [1000]
+    assert list(ds.numpy(**many)) == []
+    with pytest.raises(SelectionError, match="the loader needs"):
+        next(iter(ds.numpy(last="pad", **many)))

@@ -7,7 +7,6 @@ writing uses.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from penstock.dataset import checksum
 from penstock.dataset.files import first_line, open_file
+from penstock.dataset.forks import Once
 from penstock.dataset.index import Index
 from penstock.dataset.ipc import UNCOMPRESSED
 from penstock.dataset.manifest import Manifest, Shard
@@ -163,10 +163,8 @@ class ArrowBlocks:
     """Per shard one row of columns that the file itself lacks: the values in a Hive-style path."""
     ordinals: Array | None = None
     """Every block's number in its file, where files also hold blocks without rows."""
-    checked: set[str] = field(default_factory=set)
-    """Files whose every byte has been checked."""
-    checking: dict[str, threading.Lock] = field(default_factory=dict)
-    """Per file, so that of readers that want it checked one does it."""
+    checked: Once = field(default_factory=Once)
+    """Files whose every byte has been checked: of readers that want that one does it."""
 
     def read(self, number: int, names: Sequence[str], verify: bool) -> dict[str, Packed]:
         """The named tensors of one block, decoded, cast and checked."""
@@ -196,10 +194,7 @@ class ArrowBlocks:
         return {name: packed[rows] for name, packed in self.read(number, names, False).items()}
 
     def _check(self, shard: Shard, number: int) -> None:
-        with self.checking.setdefault(shard.file, threading.Lock()):
-            if shard.file not in self.checked:
-                self._check_file(shard)
-                self.checked.add(shard.file)
+        self.checked.do(shard.file, lambda: self._check_file(shard))
         if self.store.local is None:
             return  # files there are replaced whole or not at all: what was right as a whole needs no second reading
         kind, _ = checksum.parse(shard.checksum)

@@ -26,7 +26,7 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._beat, name="penstock-heartbeat", daemon=True)
 
     def __enter__(self) -> Heartbeat:
-        self._store.put(self._name, b"")
+        self._store.touch(self._name)
         self._thread.start()
         return self
 
@@ -40,9 +40,10 @@ class Heartbeat:
 
     def _beat(self) -> None:
         while not self._stop.wait(self._seconds):
-            # A beat that fails is no reason to fail the write: the next one may reach the storage.
-            with suppress(DatasetError):
-                self._store.put(self._name, b"")
+            # A beat that fails, in whatever way, is no reason to fail the write, nor to stop: a heart that is silent is
+            # taken for dead, and the next beat may reach the storage.
+            with suppress(Exception):
+                self._store.touch(self._name)
 
 
 def alive(names: dict[str, float], after: float) -> set[str]:

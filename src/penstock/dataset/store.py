@@ -75,6 +75,9 @@ class Store(Protocol):
     def put(self, name: str, data: Any) -> None:
         """Write a file, whole or not at all, in place of one that may be there."""
 
+    def touch(self, name: str) -> None:
+        """Write an empty file, or make the one that is there young: a sign, which need not outlive a loss of power."""
+
     def delete(self, names: Sequence[str]) -> None:
         """Remove files; those that are not there are fine."""
 

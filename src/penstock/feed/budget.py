@@ -51,7 +51,11 @@ class Budget:
 
 def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budget:
     """Share memory out: as many steps at once as the gather is to have, and windows ahead for every reader."""
-    step = max(-(-route.steps.batch // route.world) * costs.row, 1)
+    # A step has no more rows than there are, unless it is padded to the size asked for.
+    batch = route.steps.batch
+    if route.steps.last != "pad":
+        batch = min(batch, route.order.rows)
+    step = max(-(-batch // route.world) * costs.row, 1)
     most = max(costs.gather // step, 1)
     # Windows in a cache take next to nothing, so that a gather may touch as many as it likes.
     together = most if costs.cached else _together(route, most)

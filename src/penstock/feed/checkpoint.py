@@ -252,6 +252,7 @@ def _build(optimizer: Any, model: Any) -> None:
 def _epoch(loader: Any) -> int:
     """The first loader's epoch."""
     for entry in (loader or {}).values():
-        if entry["kind"] == "state" and isinstance(entry["value"].get("epoch"), int):
-            return int(entry["value"]["epoch"])
+        state = entry["value"] if entry["kind"] == "state" else None
+        if isinstance(state, dict) and isinstance(state.get("epoch"), int):
+            return int(state["epoch"])
     return 0

@@ -71,7 +71,9 @@ def read_array(data: Any, code: str, shape: list[int], place: int) -> Any:
 
 
 def placed(array: Any, like: Any) -> Any:
-    """An array where the one given was, having been of the same shape and dtype; in its order of bytes."""
+    """An array or tensor where the one given was, having been of the same shape and dtype; in its order of bytes."""
+    if not isinstance(array, np.ndarray | np.generic):
+        return _placed_tensor(array, like)
     if array.shape != like.shape or not _same_values(array.dtype, like.dtype):
         raise ValueError(
             f"it is {array.dtype.name}{list(array.shape)} there and {like.dtype.name}{list(like.shape)} here"
@@ -83,6 +85,17 @@ def placed(array: Any, like: Any) -> Any:
     import jax
 
     return jax.device_put(array, like.sharding)
+
+
+def _placed_tensor(tensor: Any, like: Any) -> Any:
+    import torch
+
+    if not isinstance(like, torch.Tensor):
+        raise ValueError(f"it is a tensor there and of type {type(like).__name__} here")
+    if tensor.shape != like.shape or tensor.dtype != like.dtype:
+        there, here = (f"{each.dtype}{list(each.shape)}".removeprefix("torch.") for each in (tensor, like))
+        raise ValueError(f"it is {there} there and {here} here")
+    return tensor.to(like.device)
 
 
 def _same_values(one: Any, other: Any) -> bool:

@@ -20,11 +20,13 @@ import shutil
 import socket
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from penstock.dataset import checksum
 from penstock.errors import CheckpointError, StorageError
@@ -64,7 +66,7 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
     """
     text = os.fspath(path)
     if text.startswith("file://"):
-        return Path(text.removeprefix("file://"))
+        return Path(unquote(urlsplit(text).path))  # as `penstock.dataset.store.open_store` reads it
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
         raise CheckpointError(
             text,
@@ -77,15 +79,29 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def checkpoints(path: Path) -> list[Found]:
-    """All that have their names, the oldest first."""
+    """All that have their names, the oldest first: by their numbers, and of two writers with one by when they wrote."""
     try:
         names = os.listdir(path)
     except FileNotFoundError:
         return []
     except NotADirectoryError:
         raise CheckpointError(str(path), "it is a file", "Pass a folder.", "hold checkpoints") from None
-    found = [Found.read(path / name) for name in names]
-    return sorted((each for each in found if each is not None), key=lambda each: each.number)
+    found = [each for name in names if (each := Found.read(path / name)) is not None]
+    shared = Counter(each.number for each in found)
+
+    def age(each: Found) -> tuple[int, float, int]:
+        # Two that took a number at once: nothing but a lock, which not every file system has, would prevent it.
+        return each.number, _written(each) if shared[each.number] > 1 else 0.0, each.step
+
+    return sorted(found, key=age)
+
+
+def _written(found: Found) -> float:
+    """When its last file was."""
+    try:
+        return (found.folder / TOC).stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 @contextmanager

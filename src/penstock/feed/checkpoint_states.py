@@ -174,7 +174,7 @@ def _restored(value: Any, kind: str, state: Any) -> Any:
         value.load_own_variables(state)
         return value
     if kind == "tensor":
-        return state.to(value.device)
+        return placed(state, value)
     if kind == "array":
         return placed(state[""], value)
     return state

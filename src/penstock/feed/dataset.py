@@ -394,7 +394,5 @@ class Dataset:
             return f"Dataset({self.path!r}, still being written: {self._following.rows:,} rows so far)"
         what = f"version {self.version}" if self.snapshot.committed else "plain files"
         tensors = ", ".join(str(spec) for spec in self.snapshot.manifest.tensors)
-        return (
-            f"Dataset({self.path!r}, {what}: {self.rows:,} rows, {len(self.shards)} shards, "
-            f"{humane_bytes(self.bytes)}; {tensors})"
-        )
+        shards = "1 shard" if len(self.shards) == 1 else f"{len(self.shards)} shards"
+        return f"Dataset({self.path!r}, {what}: {self.rows:,} rows, {shards}, {humane_bytes(self.bytes)}; {tensors})"

@@ -5,13 +5,36 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from penstock.errors import DatasetError
 from penstock.feed.stages import THREADS
+
+
+class _Collector:
+    """Knows which thread collects garbage, if any does: finalizers cannot tell by themselves who called them."""
+
+    def __init__(self) -> None:
+        self._thread: int | None = None
+
+    # The function is an argument, since a module that ends has no names any more.
+    def __call__(
+        self, phase: str, info: dict[str, Any], thread: Callable[[], int] = threading.get_ident
+    ) -> None:
+        self._thread = thread() if phase == "start" else None
+
+    def runs_here(self) -> bool:
+        """Whether this thread does, so that whatever it was at, and whatever locks it holds, stand still below."""
+        return self._thread == threading.get_ident()
+
+
+COLLECTOR = _Collector()
+gc.callbacks.append(COLLECTOR)
 
 
 def wait_out(wait: Callable[[], object]) -> BaseException | None:
@@ -57,9 +80,9 @@ class Ending:
         # arguments, since a module that ends has no names any more.
         if finalizing() or self._over or self._process != process():
             return
-        # An iterator that nobody holds is closed by whatever thread the collector runs in, also by one that would then
-        # wait for itself, or holds what the others wait for.
-        if threading.current_thread().name.startswith(THREADS):
+        # An iterator that nobody holds is closed by whatever thread the collector runs in, in the middle of anything:
+        # one that would then wait for itself, that a reader waits for, or that holds a lock which a reader needs.
+        if COLLECTOR.runs_here() or threading.current_thread().name.startswith(THREADS):
             self._over = True
             threading.Thread(target=self._end, args=(wait, free), name=f"{THREADS}-ending").start()
         else:

@@ -17,6 +17,7 @@ from penstock.dtypes import Array, TensorSpec
 from penstock.feed.arena import Arena, Room, Runs
 from penstock.feed.assembly import Assembly
 from penstock.feed.budget import budget
+from penstock.feed.cache import Source
 from penstock.feed.ending import Ending
 from penstock.feed.places import Place
 from penstock.feed.route import Fetch, Need, Route
@@ -89,10 +90,13 @@ class Epoch:
         """Begun, and not handed over."""
         self._whole, self._ending = False, Ending()
         source = RowSource(snapshot, specs, verified if settings.verify else None)
-        if not place.begin():
-            kept.close()
-        self._source = place.source(source, ranks_here(route.world))
+        self._source: Source = source
         try:
+            serve = place.begin()
+            # At once, since it closes what has begun: who is interrupted while memory is freed leaves nothing open.
+            self._source = place.source(source, ranks_here(route.world))
+            if not serve:
+                kept.close()
             self._arena = kept.take(room) or place.arena(room)
             self._prepare(given.readers)
         except BaseException:

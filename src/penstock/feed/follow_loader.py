@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -89,34 +90,28 @@ class FollowLoader(Loader):
         stats.row_bytes = row_bytes(self.snapshot, self.specs)
         logged = self._logged(stats, world, start, None)
         epoch = FollowedEpoch(self._following, self.specs, settings, world, start.t, stats.readers)
-        self._next, self._asked = Position(1, 0), False
-        self._position, self.stats = start, stats
-        self._running += 1
         padded = batch // world.size if settings.last == "pad" else None
-        after = start.t
-        try:
-            with logged:
-                try:
-                    stats.wait()
-                    for rows in epoch.steps():
-                        count = len(next(iter(rows.values())))
-                        made = self._host.cut(dict(rows), [count], padded)[0]
-                        made = made if self._move is None else self._move(made)
-                        made = made if settings.transform is None else settings.transform(made)
-                        stats.go_on()
-                        after += batch
-                        # Only the end of the write tells which step is the last, so it has a state of its own.
-                        self._position = Position(0, after)
-                        stats.steps, stats.rows = stats.steps + 1, stats.rows + count
-                        stats.bytes_read, stats.writer_waited = epoch.bytes_read, epoch.writer_waited
-                        yield made
-                        stats.wait()
-                finally:
+        # As in any other epoch: closed before the log ends, and where not even that could begin.
+        with closing(epoch), self._under_way(start, stats), logged:
+            after = start.t
+            try:
+                stats.wait()
+                for rows in epoch.steps():
+                    count = len(next(iter(rows.values())))
+                    made = self._host.cut(dict(rows), [count], padded)[0]
+                    made = made if self._move is None else self._move(made)
+                    made = made if settings.transform is None else settings.transform(made)
                     stats.go_on()
-                    stats.ended = time.perf_counter()
-                    epoch.close()
+                    after += batch
+                    # Only the end of the write tells which step is the last, so it has a state of its own.
+                    self._position = Position(0, after)
+                    stats.steps, stats.rows = stats.steps + 1, stats.rows + count
                     stats.bytes_read, stats.writer_waited = epoch.bytes_read, epoch.writer_waited
-        finally:
-            epoch.close()  # where not even the log could begin; else it does nothing
-            self._running -= 1
+                    yield made
+                    stats.wait()
+            finally:
+                stats.go_on()
+                stats.ended = time.perf_counter()
+                epoch.close()
+                stats.bytes_read, stats.writer_waited = epoch.bytes_read, epoch.writer_waited
         self._position = Position(1, 0)

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from penstock.dataset import commit, follow_log
 from penstock.dataset.follow_log import End
+from penstock.dataset.forks import in_forks
 from penstock.dataset.heartbeat import PREFIX
 from penstock.dataset.snapshot import Snapshot, open_manifest, open_version, parts_of
 from penstock.dataset.store import Store
@@ -41,8 +42,15 @@ class Following:
         self._heard: tuple[float | None, float] | None = None
         """The heartbeat's own time when it was last looked at, and when a new one was first seen, by our clock."""
         self._checked = self._looked = 0.0
+        in_forks(self)
         if version is not None:
             self._finish(End(version))
+
+    def forked(self) -> None:
+        """Who looked just now is the other process's, and may have come half way: what is there is counted anew."""
+        self._lock = threading.Lock()
+        if self.end is None:
+            self.rows = sum(part.manifest.rows for part in self.parts)
 
     def cover(self, rows: int) -> int:
         """Wait until the parts have so many rows, or there are no more to come; the rows there are."""

@@ -25,7 +25,11 @@ from penstock.progress import notice
 TOLD_SECONDS = 5.0
 """After which somebody should know that no write has begun: it may be another path that is written."""
 DOUBTED_BEATS = 3
-"""So many beats are waited for where a version came after the write began: as a rule it was killed and repeated."""
+"""So many beats are waited for where a version came after the write began, or its sign of life looks old: as a rule it
+was killed."""
+SKEW_SECONDS = 3600.0
+"""A sign that looks older is old. Below, the reader's clock and the storage's may differ by as much, and the heart of a
+write that lives is heard."""
 
 
 def find(store: Store, timeout: float, version: int | None = None) -> Following | Snapshot:
@@ -94,10 +98,10 @@ class Watch:
     def _may_live(self, name: str, beat: float, entries: Mapping[str, float]) -> bool:
         repeated = _committed_last(entries) > entries[follow_log.begin_name(name)]
         seconds, lost = beat_of(self._store, name), follow_log.LOST_BEATS
-        watched = time.monotonic() - self._since
-        return (
-            watched < (DOUBTED_BEATS if repeated else lost) * seconds and time.time() - beat < lost * seconds
-        )
+        age, watched = time.time() - beat, time.monotonic() - self._since
+        if age >= max(lost * seconds, SKEW_SECONDS):
+            return False
+        return watched < (DOUBTED_BEATS if repeated or age >= lost * seconds else lost) * seconds
 
 
 def _refuse_foreign(store: Store) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from penstock.dataset.manifest import Shard
 from penstock.errors import CorruptError, StorageError
 from penstock.feed.ending import wait_out
+from penstock.feed.source import KEPT
 from penstock.feed.stages import Worker
 
 try:
@@ -90,9 +91,13 @@ class Leases:
             raise
 
     def _open(self, shard: Shard) -> None:
+        # Counted with what readers keep open: both together may have half of what the process may.
+        if not KEPT.take():
+            raise NoLease("so many files are open already")
         try:
             file = os.open(os.path.join(self._folder, shard.file), os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
+            KEPT.give_back(1)
             raise NoLease(str(error)) from None  # who reads it says what is wrong
         self.files.append(file)
         _check_file_system(file)
@@ -189,14 +194,15 @@ class Leases:
             raise interrupt
 
     def _close_files(self) -> None:
-        for file in self.files:
+        while self.files:
+            file = self.files.pop()
             # Not by closing alone: a process that was forked meanwhile has the same open file. That one, in turn, must
             # not give up a lease that is the other's.
             if self._process == os.getpid():
                 with suppress(OSError):
                     fcntl.fcntl(file, LEASE, fcntl.F_UNLCK)
             os.close(file)
-        self.files = []
+            KEPT.give_back(1)
 
 
 def _lease(file: int) -> None:

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -217,31 +217,32 @@ class Loader:
             self._verified,
             stats,
         )
-        # Only now: what cannot begin uses up no epoch.
+        # Closed by both: before the log ends, and where not even that could begin. Done once, it does nothing more.
+        with closing(epoch), self._under_way(start, stats), logged, closing(epoch):
+            after = start.t
+            for sizes, batches in epoch.batches():
+                batches.reverse()
+                for rows in sizes:
+                    after += steps.batch
+                    # The state at the last batch is the next epoch's beginning: some trainers ask for no more.
+                    self._position = Position(start.epoch, after) if steps.left(after) else self._next
+                    stats.steps += 1
+                    stats.rows += rows
+                    epoch.follow(batches[-1])
+                    # Popped, so that nothing here keeps a batch alive that its user has let go.
+                    yield batches.pop()
+        self._position = Position(start.epoch + 1, 0)
+
+    @contextmanager
+    def _under_way(self, start: Position, stats: Stats) -> Iterator[None]:
+        """An epoch has begun, and is iterated while the block runs. What cannot begin uses up none."""
         self._next, self._asked = Position(start.epoch + 1, 0), False
         self._position, self.stats = start, stats
         self._running += 1
-        after = start.t
         try:
-            with logged:
-                try:
-                    for sizes, batches in epoch.batches():
-                        batches.reverse()
-                        for rows in sizes:
-                            after += steps.batch
-                            # The state at the last batch is the next epoch's beginning: some trainers ask for no more.
-                            self._position = Position(start.epoch, after) if steps.left(after) else self._next
-                            stats.steps += 1
-                            stats.rows += rows
-                            epoch.follow(batches[-1])
-                            # Popped, so that nothing here keeps a batch alive that its user has let go.
-                            yield batches.pop()
-                finally:
-                    epoch.close()
+            yield
         finally:
-            epoch.close()  # where not even the log could begin; else it does nothing
             self._running -= 1
-        self._position = Position(start.epoch + 1, 0)
 
     def _logged(
         self, stats: Stats, world: World, start: Position, steps: int | None

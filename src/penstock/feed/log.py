@@ -31,6 +31,7 @@ from typing import Any
 
 from penstock import __version__
 from penstock.errors import SelectionError, StorageError
+from penstock.feed.ending import COLLECTOR
 from penstock.feed.stats import Stats
 from penstock.feed.world import World
 
@@ -180,9 +181,15 @@ class Watch:
         return {"epoch": self._epoch, "step": self._step + self._stats.steps}
 
     def __enter__(self) -> Watch:
-        self._log.write(("begin", {**self.place(), "fingerprint": self._fingerprint}))
-        self.running = True
-        self._thread.start()
+        try:
+            self._log.write(("begin", {**self.place(), "fingerprint": self._fingerprint}))
+            self.running = True
+            self._thread.start()
+        except BaseException:
+            # Who is interrupted here never comes to `__exit__`, and the thread may be there already.
+            self.running = False
+            self._done.set()
+            raise
         return self
 
     def __exit__(
@@ -191,8 +198,8 @@ class Watch:
         if self._process != os.getpid():
             return  # a fork drops its copy of the iterator, and the epoch goes on
         self._done.set()
-        # Collecting garbage may close an iterator in any thread, this one too.
-        if self._thread is not threading.current_thread():
+        # Collecting garbage may close an iterator in any thread: in this one too, and in one that has the log's lock.
+        if self._thread is not threading.current_thread() and not COLLECTOR.runs_here():
             self._thread.join()
         self.running = False
         if kind is None or self._stats.steps == self._steps:

@@ -93,7 +93,7 @@ def most_open_files() -> int:
 
 
 class OpenFiles:
-    """Counts the shards that readers keep open: the limit is the process's, and a part that is followed has its own.
+    """Counts the shards that readers and leases keep open: the limit is the process's, and each iterator has its own.
 
     >>> files = OpenFiles()
     >>> files.take(), files.give_back(1)

@@ -24,7 +24,8 @@ class Work:
     """
 
     def __init__(self, seconds: float = 0.0) -> None:
-        self._lock = threading.Lock()
+        # Of one thread several times: the collector may end a logged epoch, and ask, while this one counts.
+        self._lock = threading.RLock()
         self._busy, self._seconds, self._any, self._changed = 0, seconds, 0.0, 0.0
 
     @property

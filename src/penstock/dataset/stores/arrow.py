@@ -145,6 +145,10 @@ class ArrowStore:
                 self._filesystem.delete_file(waiting)
         return True
 
+    def touch(self, name: str) -> None:
+        """Write an empty file anew."""
+        self.put(name, b"")
+
     def delete(self, names: Sequence[str]) -> None:
         """Remove files."""
         for name in names:

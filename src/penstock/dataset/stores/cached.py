@@ -148,6 +148,10 @@ class CachedStore:
         """As the store does."""
         self.store.put(name, data)
 
+    def touch(self, name: str) -> None:
+        """As the store does."""
+        self.store.touch(name)
+
     def delete(self, names: Sequence[str]) -> None:
         """As the store does; what was kept of them is not asked for again, and makes room in its turn."""
         self.store.delete(names)

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from penstock.dataset import checksum
+from penstock.dataset.forks import in_forks
 from penstock.dataset.stores.terms import refusal
 from penstock.errors import DatasetError, StorageError, humane_bytes
 from penstock.progress import notice
@@ -75,9 +76,19 @@ class DiskCache:
         except OSError as error:
             raise refusal("cache in", folder, error) from error
         self._under_way: dict[str, Future[Any]] = {}
-        self._lock = threading.Lock()
-        self._told = False
+        """Without a lock: what is done to it is one step each, and the collector may run under any lock."""
+        self._told = threading.Lock()
+        """Taken by the first who tells, for good."""
         self._rests_until = 0.0
+        in_forks(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process shares the folder, and nothing else."""
+        return DiskCache, (os.path.dirname(self.folder), self.limit)
+
+    def forked(self) -> None:
+        """Those who read are the other process's: here nobody would ever hear from them."""
+        self._under_way = {}
 
     def _half_of_what_is_free(self) -> int:
         disk, held = os.statvfs(self.folder), sum(each.bytes for each in self._files())
@@ -88,15 +99,12 @@ class DiskCache:
         found = self.get(key, length)
         if found is not None:
             return found
-        with self._lock:
-            job = self._under_way.get(key)
-            if mine := job is None:
-                job = self._under_way[key] = Future()
-        assert job is not None
-        if not mine:
+        mine: Future[Any] = Future()
+        job = self._under_way.setdefault(key, mine)
+        if job is not mine:
             return job.result()
         try:
-            # Who read it may have ended between the look above and the lock: then it is there by now.
+            # Who read it may have ended between the look above and the entry: then it is there by now.
             found = self.get(key, length)
             job.set_result(read() if found is None else found)
             if found is None:
@@ -106,8 +114,7 @@ class DiskCache:
                 job.set_exception(error)
             raise
         finally:
-            with self._lock:
-                del self._under_way[key]
+            self._under_way.pop(key, None)  # a fork in the middle has forgotten it
         return job.result()
 
     def get(self, key: str, length: int) -> Any:
@@ -162,9 +169,7 @@ class DiskCache:
                 os.unlink(waiting)
 
     def _tell(self, why: str) -> None:
-        with self._lock:
-            told, self._told = self._told, True
-        if not told:
+        if self._told.acquire(blocking=False):
             notice(f"not all is kept in {self.folder}, and is read from the storage each time: {why}.")
 
     def _reserved(self, path: str, size: int) -> int:
@@ -217,7 +222,12 @@ class DiskCache:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield descriptor
         finally:
-            os.close(descriptor)
+            try:
+                # Not by closing alone: a process that was forked meanwhile has the same open file, and would keep it
+                # locked for all, itself included.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            finally:
+                os.close(descriptor)
 
 
 def _read_total(descriptor: int) -> int | None:

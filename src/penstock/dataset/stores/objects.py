@@ -195,6 +195,10 @@ class ObjectStore:
         with telling("write", self.locate(name)):
             obstore.put(self._store, name, _octets(data))
 
+    def touch(self, name: str) -> None:
+        """Write an empty file anew."""
+        self.put(name, b"")
+
     def delete(self, names: Sequence[str]) -> None:
         """Remove objects."""
         import obstore
