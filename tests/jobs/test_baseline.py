@@ -145,6 +145,15 @@ def test_no_rows_to_fit_on_and_labels_that_are_no_numbers(flights) -> None:
         pk.baseline(dated, fitted, label="late")
 
 
+def test_names_with_backticks_and_dots(flights) -> None:
+    df = flights.withColumnRenamed("late", "la`t.e")
+    recipe = pk.Recipe(**{"x`y": pk.stack(pk.col("hour").standardize()), "x.y": pk.col("carrier").index()})
+    found = pk.baseline(df, recipe, label="la`t.e")
+    assert found.metrics["auc"] > 0.5
+    assert found.serving is not None
+    assert found.serving.arrow({"hour": [3.0], "carrier": ["carrier 3"]})["score"][0].as_py() is not None
+
+
 def test_a_stack_beside_a_tensor_named_like_its_element(flights) -> None:
     recipe = pk.Recipe(
         x=pk.stack(pk.col("hour"), pk.col("minutes")), x_0=pk.col("hour") * 2, prediction=pk.col("hour") + 1

@@ -41,6 +41,14 @@ def test_functions() -> None:
     assert str(found).startswith("row: letters() is called for every row")
 
 
+def test_what_was_lifted_with_types_of_its_own() -> None:
+    assert pk.classify(pk.lift(lambda x: x + 1, {"x": "int64"})).kind == "native"
+    assert pk.classify(pk.lift(steps)).kind == "arrow batch"
+    found = pk.classify(pk.lift(lambda x: x.nothing, {"x": "int64"}))
+    assert found.kind == "row"
+    assert "nothing" in found.reason
+
+
 def test_expressions() -> None:
     assert pk.classify(pk.col("a").log1p() + 1).kind == "native"
     found = pk.classify(halved(pk.col("a")) + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import signal
@@ -24,6 +25,7 @@ from penstock.errors import FollowError, LaunchError
 from penstock.feed.checkpoint import checkpoint, restore
 from penstock.jobs.launch import launch
 from penstock.jobs.launch_lines import Lines
+from penstock.jobs.launch_world import Place, environments
 from penstock.tools.train import train_script
 
 HERE = Path(__file__).parent
@@ -465,6 +467,8 @@ def threading_lock() -> object:
         (lambda: launch(print, timeout=0), "timeout=0"),
         (lambda: launch(print, timeout=float("nan")), "timeout=nan"),
         (lambda: launch(print, gpus=True), "gpus=True"),
+        (lambda: launch(print, gpus=-1), "gpus=-1: pass how many"),
+        (lambda: launch(print, gpus=-1, spark=object()), "gpus=-1: pass how many"),
         (lambda: launch(print, threading.Lock()), r"print cannot be sent .* make them inside of it"),
         (lambda: train_script("/no/such.py"), "no script at /no/such.py"),
         (lambda: launch(shipped(threading_lock), workers=1), "what rank 0 returned cannot be sent back"),
@@ -523,6 +527,47 @@ def test_scripts_run_as_main_and_their_exit_codes_come_through(
     finally:
         os.chdir(os_path)
     assert "[rank 0] module __main__ ['x']" in capfd.readouterr().out
+
+
+def test_no_printed_character_ends_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the rank, whose locale is C, nor here, where the output is a log in ASCII."""
+
+    def train() -> str:
+        print("\u00e9 \u65e5 \udcff")
+        return "finished"
+
+    for name, value in (("LC_ALL", "C"), ("PYTHONUTF8", "0"), ("PYTHONCOERCECLOCALE", "0")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
+    for encoding, said in (
+        ("ascii", "\\xe9 \\u65e5 \\udcff"),
+        ("iso8859-2", "\u00e9 \\u65e5 \\udcff"),
+        ("utf-8", "\u00e9 \u65e5 \\udcff"),
+    ):
+        log = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", log)
+            assert launch(shipped(train), workers=1) == "finished"
+        log.seek(0)
+        assert log.read() == f"[rank 0] {said}\n"
+
+
+def test_what_ranks_inherit_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [Place("127.0.0.1", 41)]
+    (own,) = environments(places, 40, {}, 4)
+    assert own["PYTHONIOENCODING"].startswith("utf-8")
+    said = {"PYTHONIOENCODING": "latin-1", "GLOO_SOCKET_IFNAME": "eth1", "OMP_NUM_THREADS": "3"}
+    (own,) = environments(places, 40, said, 4)
+    assert {name: own[name] for name in said} == said
+
+
+@pytest.mark.parametrize(("system", "found"), [("linux", "lo"), ("darwin", None)])
+def test_loopback_is_named_where_it_is_called_so(
+    monkeypatch: pytest.MonkeyPatch, system: str, found: str | None
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    (own,) = environments([Place("127.0.0.1", 41)], 40, {}, 4)
+    assert own.get("GLOO_SOCKET_IFNAME") == found
 
 
 def test_redrawn_lines_are_shown_now_and_then() -> None:

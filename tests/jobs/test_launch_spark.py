@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -15,8 +16,10 @@ import pyarrow as pa
 import pytest
 
 import penstock as pk
-from penstock.jobs import launch_alarm
+from penstock.errors import LaunchError
+from penstock.jobs import launch_alarm, launch_spark
 from penstock.jobs.launch_alarm import Alarm, AlarmHub
+from penstock.jobs.launch_channel import Channel, Listener
 from penstock.jobs.launch_ends import End, Report, outcome
 
 SCRIPT = Path(__file__).parent / "launch_everywhere.py"
@@ -87,6 +90,59 @@ def test_which_rank_failed_first_is_told_by_one_clock(monkeypatch: pytest.Monkey
     with hub, Alarm(1, "127.0.0.1", hub.port, hub.token) as alarm:
         assert alarm.ahead == 0, "one machine's clock is not put right"
         alarm.done()
+
+
+def test_lines_that_cannot_be_shown_do_not_hold_ranks_up() -> None:
+    """A rank writes more than the socket holds, and the driver's output is closed: it goes on, and is heard again."""
+    shown: list[str] = []
+
+    def show(rank: int, error: bool, line: str) -> None:
+        if line.startswith("x"):
+            raise BrokenPipeError(32, "Broken pipe")
+        shown.append(line)
+
+    listener = Listener(show, None)
+    with listener as door:
+        channel = Channel(door, 0)
+
+        def print_much() -> None:
+            for _ in range(3000):
+                channel.show(0, False, "x" * 1000)
+            channel.show(0, False, "done")
+
+        printing = threading.Thread(target=print_much, daemon=True)
+        printing.start()
+        printing.join(30)
+        stuck = printing.is_alive()
+        deadline = time.monotonic() + 30
+        while not (stuck or shown) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        kept = channel.close()
+    assert not stuck
+    assert (shown, kept) == (["done"], [])
+
+
+def test_an_answer_comes_although_its_lines_cannot_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: object) -> None:
+        raise ValueError("I/O operation on closed file")
+
+    monkeypatch.setattr(launch_spark, "show", closed)
+    end = End(0, 0, 1.0, Report(1.0, result=b"answer"))
+    assert launch_spark._ends(pickle.dumps({"end": end.to_dict(), "lines": [(False, "line")]})) == [end]
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        ({0}, "the ranks still ran, and all were stopped"),
+        (set(), r"no rank had been heard of.* did not start 3 tasks at once.* pass fewer workers"),
+    ],
+)
+def test_time_that_is_up_says_whether_ranks_were_there(seen: set[int], said: str) -> None:
+    running, listener = SimpleNamespace(wait=lambda seconds: True), SimpleNamespace(seen=seen)
+    with pytest.raises(LaunchError, match=said) as raised:
+        launch_spark._watch(running, listener, 3, deadline=time.monotonic() - 1, timeout=5)
+    assert raised.value.exit_code == 124
 
 
 def test_a_killed_task_leaves_no_file(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from pyspark.sql import functions as F
@@ -227,6 +229,11 @@ class TestResults:
             (Result("s", "bool"), ONES, "which does not become boolean by itself"),
             (Result("s", "float32"), np.array(["a"] * 5), "which does not become float by itself"),
             (Result("s", "string"), ONES, "which are no texts"),
+            (Result("s", "string"), ["a"] * 4 + [math.nan], "no texts: among them is nan, of type float"),
+            (Result("s", "string"), ["a", "b", "c", "d", 1], "no texts: among them is 1, of type int"),
+            (Result("s", "string"), ["a", "b", "c", "d", True], "no texts: among them is True, of type bool"),
+            (Result("s", "string"), [b"a"] * 5, "no texts: among them is b'a', of type bytes"),
+            (Result("s", "string"), ["\ud800"] * 5, "no text of Unicode"),
             (Result("s", "float32", 1), [[1.0]] * 4 + [[1.0, 2.0]], "column 's' is no array"),
         ],
     )
@@ -235,6 +242,14 @@ class TestResults:
             arrow_results(made, [wanted], 5)
         assert told in said(error)
         assert f"(declared: {wanted})" in said(error)
+
+    @pytest.mark.parametrize("texts", [["a\0", "", "nan", "\u00e9\0"], ["a\0", None, "nan", ""]])
+    def test_texts_are_what_the_model_returned(self, texts):
+        for made in (texts, tuple(texts), np.array(texts, object), [[text] for text in texts]):
+            columns, faults = arrow_results({"s": made}, [Result("s", "string")], 4)
+            assert (columns[0].to_pylist(), faults) == (texts, {})
+        columns, _ = arrow_results(np.array(["a", "bc"]), [Result("s", "string")], 2)
+        assert columns[0].to_pylist() == ["a", "bc"]
 
     @pytest.mark.parametrize(
         ("wanted", "value", "told"),

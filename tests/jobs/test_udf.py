@@ -74,6 +74,20 @@ class TestTiers:
         assert made.plan.tier == "arrow"
         assert one(df, made("a", "s")) == ["[1, 2] x 3"]
 
+    def test_builtins_that_tell_no_signature(self, spark) -> None:
+        """As with Spark's own: how many columns they take is seen when they are called."""
+        df = spark.createDataFrame([(1, 2.0)], "a int, b double")
+        found = df.select(
+            pk.udf(str)("a"),
+            pk.udf(max, "int")("a", "a"),
+            pk.udf(math.log, "double")("b"),
+            pk.udf(int, "int")("b"),
+        )
+        assert tuple(found.collect()[0]) == ("1", 1, math.log(2.0), 2)
+        assert pk.with_columns(df, c=(pk.udf(max, "int"), "a", "a")).collect()[0].c == 1
+        with pytest.raises(NotLifted):
+            pk.udf(max, "int", strict=True)
+
     def test_nondeterministic_stays_in_python(self, spark) -> None:
         made = pk.udf(speed, "double").asNondeterministic()
         assert made.plan.tier == "arrow"

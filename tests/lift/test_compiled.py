@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import enum
+import http
+import itertools
 import math
 import os
 import pickle
@@ -10,6 +13,9 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,6 +25,7 @@ import pytest
 from corpus import FUNCTIONS
 from corpus.loops import collatz_steps, gcd, poisson_pmf
 
+from penstock.backends.edge_values import inputs
 from penstock.backends.verify import declared_as, same
 from penstock.compiled import Compiled, compile_function, helpers
 from penstock.compiled import check as checking
@@ -26,7 +33,9 @@ from penstock.compiled.carried import carried
 from penstock.compiled.check import Agreement, declared, rows_for
 from penstock.compiled.child import originals
 from penstock.compiled.columns import column_of
+from penstock.compiled.plain import numbers_among
 from penstock.compiled.program import program_of
+from penstock.compiled.values import Known
 from penstock.errors import NotLifted, OutOfReach
 from penstock.expr.lift.forms import signature_of
 from penstock.wire.rows import Declared
@@ -269,6 +278,151 @@ def test_arguments_are_converted_without_loss(compiled: dict[str, Compiled]) -> 
         column_of(pa.array(["1"]), "n", whole)
 
 
+# Constants of other classes than Python's own.
+
+
+class Level(enum.IntEnum):
+    LOW = 123_457
+    HIGH = -98_765
+
+
+class Share(float, enum.Enum):
+    HALF = 0.5
+
+
+class Colour(enum.Enum):
+    RED = 5
+
+
+class Code(int):
+    def __index__(self) -> int:
+        return 99
+
+
+class Near(int):
+    """Equal to its neighbours too."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int) and abs(int(self) - other) < 2
+
+    __hash__ = int.__hash__
+
+
+class Anything:
+    def __eq__(self, other: object) -> bool:
+        return other == 5
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Backwards(list[int]):
+    def __getitem__(self, place: Any) -> Any:
+        return super().__getitem__(-1 - place)
+
+
+LEVELS = (Level.LOW, Level.HIGH, "none")
+OF_NUMPY = {*np.array([123_457, -98_765])}
+ENDS = (-(2**63), 2**63 - 1, 2**63, math.inf)
+BACKWARDS = Backwards([1, 2, 3])
+ODD = {
+    one.__name__: (one(5),) for one in (Fraction, Decimal, complex, np.float32, Near, lambda _: Anything())
+}
+
+
+def a_member(n: int) -> int:
+    steps = 0
+    while n > 10**9 and steps < 70:
+        n, steps = n // 2, steps + 1
+    return (n in LEVELS) + 2 * (n in OF_NUMPY) + 4 * (n in ENDS)
+
+
+def backwards(n: int) -> int:
+    while n > 2:
+        n -= 3
+    return BACKWARDS[n]
+
+
+def test_members_of_enums_and_scalars_of_numpy_are_numbers() -> None:
+    rows = [123_457, -98_765, 99, 5, 0, -(2**63), 2**63 - 1]
+    want = [a_member(n) for n in rows]
+    assert want[:2] + want[-2:] == [3, 3, 4, 0]
+    assert unchecked(a_member)(pa.array(rows)).to_pylist() == want
+
+
+def test_the_check_looks_for_them_too() -> None:
+    arguments = signature_of(a_member, None, None).arguments
+    tried = {row[0] for row in itertools.islice(inputs(arguments, a_member), 400)}
+    assert tried >= {123_457, -98_765, -(2**63)}
+
+
+ITEMS = [
+    *(Level.LOW, Level.HIGH, Share.HALF, Colour.RED, Code(5), Near(5), Anything(), http.HTTPStatus.OK),
+    *(
+        True,
+        3,
+        2.5,
+        -0.0,
+        2**53 + 1,
+        -(2**63),
+        2.0**63,
+        math.inf,
+        "3",
+        b"3",
+        None,
+        (3,),
+        date(2024, 2, 29),
+        int,
+    ),
+    *(complex(3), Fraction(5, 2), Decimal("0.1"), object(), len),
+    *(np.int8(3), np.uint64(2**64 - 1), np.int64(2**53 + 1), np.float64(0.1), np.float64(2.0**53)),
+    *(np.float32(0.1), np.float16(3), np.True_, np.timedelta64(3), np.str_("3"), np.longdouble(3)),
+]
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: f"{type(item).__name__} {item!r}"[:40])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_constant_is_the_number_it_equals_or_none_or_refused(item: Any, whole: bool) -> None:
+    rows: list[Any] = [0, 1, 3, 4, 5, 6, 99, 200, 123_457, -98_765, 2**53, 2**53 + 1, -(2**63), 2**63 - 1]
+    if not whole:
+        rows = [*map(float, rows), 0.1, 0.5, 2.5, 2.0**63, 2.0**64, math.inf]
+    try:
+        found = numbers_among((item,), whole)
+    except ValueError:
+        taken = (bool, int, float, str, Level, Share, Colour, np.int8, np.bool_)
+        assert type(item) not in taken
+        return
+    assert all(type(one) in (bool, int, float) for one in found)
+    assert [row in found for row in rows] == [row in (item,) for row in rows]
+    if getattr(item, "__hash__", None) is not None:
+        assert [row in found for row in rows] == [row in {item} for row in rows]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_may_equal_a_number_is_refused(name: str) -> None:
+    source = (
+        "def looked_up(n: int) -> int:\n    while n > 9:\n        n -= 9\n    return 1 if n in ODD else 0\n"
+    )
+    function = _defined(source, "looked_up")
+    function.__globals__["ODD"] = ODD[name]
+    with pytest.raises(NotLifted, match=r"`in` what holds a \w+, which may equal a number"):
+        checked(function)
+
+
+def test_a_sequence_with_a_way_of_its_own_is_refused() -> None:
+    with pytest.raises(NotLifted, match="an element of what is no constant tuple or list"):
+        checked(backwards)
+
+
+def test_tuples_of_what_looks_alike_are_not_alike() -> None:
+    class Silent(int):
+        def __repr__(self) -> str:
+            return "?"
+
+    assert Known((1, (2.0, "a"))) == Known((1, (2.0, "a")))
+    assert Known((0.0,)) != Known((-0.0,))
+    assert Known((Silent(1),)) != Known((Silent(2),))
+
+
 # The check before use.
 
 
@@ -432,7 +586,14 @@ def undeclared(n: int) -> bool:
     return n
 
 
+def among_all(n: int) -> bool:
+    while n > 3:
+        n -= 1
+    return n in range(2**70)
+
+
 REFUSED = [
+    (among_all, r"`in` 1180591620717411303424 elements"),
     (undeclared, "no row returns bool, as it is declared"),
     (text, "its argument 's' is str"),
     (generator, "it is a generator or async"),

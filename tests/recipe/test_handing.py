@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 
 import pyarrow as pa
+import pytest
 from py4j.protocol import MEMORY_COMMAND_NAME  # lets go of an object, whenever Python's collector does
 from pyspark.errors import utils
+from pyspark.sql import functions as F
 
 import penstock as pk
 from penstock.backends.spark.functions import FLAG, written
-from penstock.backends.spark.sql_text import sql_of
+from penstock.backends.spark.sql_text import quoted, sql_of
 
 handing = importlib.import_module("penstock.backends.spark.handing")  # a function of that name hides it
 
@@ -54,6 +56,31 @@ def test_what_is_nested_deeply_is_not_written_as_sql(spark, monkeypatch) -> None
     found = fitted.transform(spark.createDataFrame(ROWS)).toArrow()
     assert max(map(handing.nesting, written_as)) > handing.DEEPEST
     assert found.to_pylist() == fitted.arrow(ROWS).to_pylist()
+
+
+@pytest.mark.parametrize("patterns", ["false", "true"])
+def test_names_that_sql_takes_for_something_else(spark, patterns) -> None:
+    """`${...}` is a variable, whatever stands around it; and there is a setting by which a name is a pattern."""
+    spark.conf.set("penstock.named", "aXb")
+    names = ["${penstock.named}", "a.b", "aXb", "a``b `"]
+    rows = pa.table({name: [float(place)] for place, name in enumerate(names)})
+    fitted = pk.Recipe(**{f"t{place}": pk.col(name) * 10 for place, name in enumerate(names)}).fit(rows)
+    key = "spark.sql.parser.quotedRegexColumnNames"
+    df = spark.createDataFrame(rows)
+    before = spark.conf.get(key)
+    spark.conf.set(key, patterns)
+    try:
+        for name in names:  # alone, so that no other one keeps it from being written
+            place = names.index(name)
+            one = fitted.only(f"t{place}").transform(df.select(F.col(quoted(name))), keep=[name])
+            assert one.toArrow().to_pylist() == [{name: float(place), f"t{place}": place * 10.0}]
+        every = fitted.transform(df, keep=names).toArrow().to_pylist()
+    finally:
+        spark.conf.set(key, before)
+        spark.conf.unset("penstock.named")
+    assert every == [
+        dict(zip(names, range(4), strict=True)) | {f"t{place}": place * 10.0 for place in range(4)}
+    ]
 
 
 def test_what_pyspark_notes_for_its_errors_is_switched_on_again(monkeypatch) -> None:

@@ -6,8 +6,20 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from penstock.compiled.plain import is_readable, numbers_among
 from penstock.compiled.scope import NUMBERS, Scope
-from penstock.compiled.values import EXACT, Known, Number, Several, Value, converted, literal
+from penstock.compiled.values import (
+    EXACT,
+    GREATEST,
+    LEAST,
+    Known,
+    Number,
+    Several,
+    Value,
+    converted,
+    literal,
+)
+from penstock.expr.lift.constants import range_length
 from penstock.expr.lift.operators import BINARY, UNARY
 
 COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -170,15 +182,20 @@ def contained(scope: Scope, one: Value, container: Value) -> Value:
         scope.refuse("`in` a number", "Use a tuple of numbers.")
     if number is None:
         return folded(scope, lambda: one.value in container.value)  # type: ignore[union-attr]  # both are known
-    if not isinstance(container.value, tuple | list | set | frozenset | dict | range):
+    if not is_readable(container.value):
         scope.refuse(f"`in` a {type(container.value).__name__}", "Use a tuple of numbers.")
-    if len(container.value) > MOST_ELEMENTS:
-        scope.refuse(f"`in` {len(container.value)} elements", f"At most {MOST_ELEMENTS} are compared with.")
-    items = [item for item in container.value if type(item) in (bool, int, float)]
+    count = range_length(container.value) if type(container.value) is range else len(container.value)
+    if count > MOST_ELEMENTS:
+        scope.refuse(f"`in` {count} elements", f"At most {MOST_ELEMENTS} are compared with.")
+    whole = number.kind in ("bool", "int")
+    try:
+        items = numbers_among(container.value, whole)
+    except ValueError as other:
+        scope.refuse(f"`in` what holds a {other}, which may equal a number", "Use a tuple of plain numbers.")
     if any(item != item for item in items):
         scope.refuse("`in` what holds nan, of which Python asks for the very object", "Use math.isnan().")
-    if number.kind in ("bool", "int"):  # equal to a float only if that is whole
-        wanted: list[Any] = [int(item) for item in items if abs(item) < 1 << 63 and int(item) == item]
+    if whole:  # equal to a float only if that is whole
+        wanted: list[Any] = [int(item) for item in items if LEAST <= item <= GREATEST and int(item) == item]
         kind = "int"
     else:
         wanted, kind = [float(item) for item in items if abs(item) <= EXACT or type(item) is float], "float"

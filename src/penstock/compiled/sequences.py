@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 from penstock.compiled.operators import folded
+from penstock.compiled.plain import is_readable
 from penstock.compiled.scope import Scope
 from penstock.compiled.values import (
     EXACT,
@@ -31,7 +32,7 @@ def element(scope: Scope, base: Value, place: Value) -> Value:
             chosen = folded(scope, operator.getitem, range(len(base.items)), place.value).value
             others = [one for number, one in enumerate(base.items) if number != chosen]
             return _beside(scope, others, base.items[chosen])
-    if not isinstance(base, Known) or not isinstance(base.value, tuple | list):
+    if not isinstance(base, Known) or not isinstance(base.value, tuple | list) or not is_readable(base.value):
         scope.refuse("an element of what is no constant tuple or list", "Use a tuple of numbers.")
     kind = kind_of(scope, base.value)
     number = scope.number(place)

@@ -29,7 +29,11 @@ class Known:
             return False
         if self.value is other.value:
             return True
-        plain = type(self.value) in (bool, int, float, str, tuple)  # repr tells 0.0 from -0.0
+        if type(self.value) is tuple:  # by its elements, whose own repr may say anything
+            return len(self.value) == len(other.value) and all(
+                Known(one) == Known(another) for one, another in zip(self.value, other.value, strict=True)
+            )
+        plain = type(self.value) in (bool, int, float, str)  # repr tells 0.0 from -0.0
         return plain and repr(self.value) == repr(other.value)
 
     __hash__ = None  # type: ignore[assignment]

@@ -174,13 +174,15 @@ def _features(fitted: FittedRecipe, tensor: str) -> list[_Feature]:
 def _distinct(features: Sequence[_Feature]) -> list[_Feature]:
     """The features under names that no other column has: a stack `x` may stand beside a tensor `x_0`.
 
-    >>> made = [_Feature(name, "x", None, None) for name in ("x_0", "X_0", "prediction")]
+    MLlib looks its columns up by names as SQL writes them, in which dots and backticks mean something.
+
+    >>> made = [_Feature(name, "x", None, None) for name in ("x_0", "X_0", "prediction", "a.b`c")]
     >>> [each.name for each in _distinct(made)]
-    ['x_0', 'X_0_', 'prediction_']
+    ['x_0', 'X_0_', 'prediction_', 'a_b_c']
     """
     taken, found = set(TAKEN), list[_Feature]()
     for each in features:
-        name = each.name
+        name = each.name.replace(".", "_").replace("`", "_")
         while {name.lower(), f"{name.lower()}{ONE_HOT}"} & taken:
             name += "_"
         taken |= {name.lower(), f"{name.lower()}{ONE_HOT}"}
@@ -192,6 +194,8 @@ def _frame(fitted: FittedRecipe, df: DataFrame, label: str, features: list[_Feat
     """The features as columns of numbers, and the label."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BooleanType, NumericType, StringType
+
+    from penstock.backends.spark.sql_text import quoted
 
     known = label in fitted.tensors
     if not known and label not in df.columns:
@@ -205,13 +209,14 @@ def _frame(fitted: FittedRecipe, df: DataFrame, label: str, features: list[_Feat
             f"label={label!r} is of type {of.simpleString()}, and a number or a boolean is wanted. Make one of it in "
             "Spark, or name another."
         )
+    tensors = {each.tensor: F.col(quoted(each.tensor)) for each in features}
     columns = [
-        (F.col(f"`{each.tensor}`") if each.place is None else F.col(f"`{each.tensor}`")[each.place])
+        (tensors[each.tensor] if each.place is None else tensors[each.tensor][each.place])
         .cast("double")
         .alias(each.name)
         for each in features
     ]
-    return found.select(*columns, F.col(f"`{label}`").try_cast("double").alias(LABEL))
+    return found.select(*columns, F.col(quoted(label)).try_cast("double").alias(LABEL))
 
 
 def _checked(kind: str, label: str, learning: DataFrame, seen: DataFrame) -> dict[str, int]:

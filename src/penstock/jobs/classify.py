@@ -11,7 +11,7 @@ from penstock.expr.batch import batch_functions
 from penstock.expr.nodes import Expression
 from penstock.jobs.boundaries_kinds import ARROW_BATCHES, ARROW_ROWS, BY_EVAL_TYPE, EVERY_ROW, PANDAS
 from penstock.jobs.udf import Udf
-from penstock.jobs.udf_plan import COMPILED, NATIVE
+from penstock.jobs.udf_plan import COMPILED, NATIVE, UdfPlan
 from penstock.lifted import Lifted
 
 BATCH, ROW = "arrow batch", "row"
@@ -45,22 +45,41 @@ def classify(what: Callable[..., Any] | Expression) -> Classification:
     if isinstance(what, Expression):
         return _of_expression(what)
     if isinstance(what, Lifted):
-        what = what.function
+        return _of_lifted(what)
     if not isinstance(what, Udf) and isinstance(kind := getattr(what, "evalType", None), int):
         return _of_spark(what, kind)
     if not callable(what):
         raise ExpressionError(f"classify takes a function or an expression, and got {what!r}.")
-    plan = (what if isinstance(what, Udf) else Udf(what)).plan
+    return _of_plan((what if isinstance(what, Udf) else Udf(what)).plan)
+
+
+def _of_plan(plan: UdfPlan) -> Classification:
     if plan.tier == NATIVE:
-        return Classification(
-            NATIVE, f"{plan.function}() is lifted to a Spark expression, and no row leaves the JVM"
-        )
+        return _native(plan.function)
     advice = " ".join(plan.advice)
     if plan.tier == COMPILED:
         return Classification(BATCH, f"{plan.function}() runs as machine code over Arrow columns", advice)
-    return Classification(
-        ROW, f"{plan.function}() is called for every row ({'; '.join(plan.reasons)})", advice
-    )
+    return _row(plan.function, "; ".join(plan.reasons), advice)
+
+
+def _of_lifted(lifted: Lifted) -> Classification:
+    """By its own plan, since the types it was lifted with may be no annotations of the function's."""
+    name = getattr(lifted.function, "__name__", type(lifted.function).__name__)
+    refusal = lifted.plan.refusal
+    if refusal is None:
+        return _native(name)
+    plan = Udf(lifted.function).plan
+    if plan.tier == COMPILED:
+        return _of_plan(plan)
+    return _row(name, f"line {refusal.line}, column {refusal.column}: {refusal.reason}", refusal.advice)
+
+
+def _native(name: str) -> Classification:
+    return Classification(NATIVE, f"{name}() is lifted to a Spark expression, and no row leaves the JVM")
+
+
+def _row(name: str, reasons: str, advice: str) -> Classification:
+    return Classification(ROW, f"{name}() is called for every row ({reasons})", advice)
 
 
 def _of_expression(expression: Expression) -> Classification:

@@ -81,6 +81,8 @@ def launch(
         not isinstance(timeout, int | float) or isinstance(timeout, bool) or not timeout > 0
     ):
         raise LaunchError(f"timeout={timeout!r}: pass seconds, more than 0, or None to wait for ever.")
+    if gpus is not None and (not isinstance(gpus, int) or isinstance(gpus, bool) or gpus < 0):
+        raise LaunchError(f"gpus={gpus!r}: pass how many GPUs each rank has for itself, 0 for none.")
     if not callable(train):
         raise LaunchError(
             f"launch takes a function, not {type(train).__name__}. A script runs with: penstock train script.py"

@@ -139,8 +139,11 @@ class Listener:
             self.seen.add(rank)
             self._tasks.append(wire)
             for line in lines:
-                error, text = json.loads(line)
-                self._show(rank, error, text)
+                # What cannot be shown, on an output that is closed, is dropped. Were reading to end here, the rank
+                # would wait in its next print for ever.
+                with suppress(Exception):
+                    error, text = json.loads(line)
+                    self._show(rank, error, text)
 
     def tell(self, word: bytes) -> None:
         """Say a word to every task."""

@@ -64,6 +64,11 @@ def _text(piece: bytes) -> str:
 def show(rank: int, error: bool, line: str) -> None:
     """Print a rank's line, on standard output or error as the rank did."""
     stream = sys.stderr if error else sys.stdout
+    text = f"[rank {rank}] {line}\n"
     with _printing:
-        stream.write(f"[rank {rank}] {line}\n")
+        try:
+            stream.write(text)
+        except UnicodeEncodeError:  # a log in ASCII must not end a training
+            encoding = stream.encoding
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()

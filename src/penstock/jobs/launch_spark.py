@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock.errors import LaunchError, humane_bytes
@@ -33,6 +34,7 @@ WAIT_SECONDS = 20.0
 STOP_SECONDS = 10.0
 """For tasks that were told to stop; then Spark cancels them."""
 TIMED_OUT = 124
+SLOTS = "free slots (executors x cores / spark.task.cpus)"
 CONNECT_BYTES = 120 << 20
 """PySpark's client sends messages of up to 128 MiB, and the plan around the function is in it too."""
 
@@ -83,17 +85,26 @@ def _watch(
     while running.wait(LOOK_SECONDS):
         now = time.monotonic()
         if deadline is not None and now > deadline:
-            raise LaunchError(
-                f"after timeout={timeout:g} seconds the ranks still ran, and all were stopped. Where each stood "
-                "is printed above, if the executors reach this machine.",
-                exit_code=TIMED_OUT,
-            )
+            raise LaunchError(_too_long(listener, workers, timeout), exit_code=TIMED_OUT)
         if not listener.seen and not said and now - began > WAIT_SECONDS:
             said = True
             notice(
                 f"launch waits for Spark to run {workers} tasks at once, or for word from them: it needs so many "
-                "free slots (executors x cores / spark.task.cpus)."
+                f"{SLOTS}."
             )
+
+
+def _too_long(listener: Listener, workers: int, timeout: float | None) -> str:
+    if listener.seen:
+        return (
+            f"after timeout={timeout:g} seconds the ranks still ran, and all were stopped. Where each stood is printed "
+            "above."
+        )
+    return (
+        f"after timeout={timeout:g} seconds no rank had been heard of, and the job was stopped. Either Spark did not "
+        f"start {workers} tasks at once, for which it needs so many {SLOTS}: pass fewer workers, or a longer timeout. "
+        "Or the ranks still ran, on executors that do not reach this machine."
+    )
 
 
 def _ends(data: bytes) -> list[End]:
@@ -105,7 +116,8 @@ def _ends(data: bytes) -> list[End]:
         told = pickle.load(rest)
         end = End.from_dict(told["end"])
         for error, line in told["lines"]:
-            show(end.rank, error, line)
+            with suppress(Exception):  # the training has ended, and its answer is worth more than its lines
+                show(end.rank, error, line)
         ends.append(end)
     return ends
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -73,9 +74,14 @@ def environments(
         }
         if gpus is not None:
             own["CUDA_VISIBLE_DEVICES"] = gpus[rank]
-        # Unless said: the cores divided among the machine's ranks, instead of all of them for each.
-        fallback = {"OMP_NUM_THREADS": str(max(cores // together, 1))}
-        if together == len(places):  # gloo looks the host's own name up, which need not lead anywhere
+        fallback = {
+            # Unless said: the cores divided among the machine's ranks, instead of all of them for each.
+            "OMP_NUM_THREADS": str(max(cores // together, 1)),
+            # `launch_lines` reads UTF-8, whatever the locale here; and no printed character is an error.
+            "PYTHONIOENCODING": "utf-8:backslashreplace",
+        }
+        # Gloo looks the host's own name up, which need not lead anywhere. Other systems have other names for lo.
+        if together == len(places) and sys.platform == "linux":
             fallback["GLOO_SOCKET_IFNAME"] = "lo"
         found.append({**fallback, **kept, **own})
     return found
@@ -89,8 +95,6 @@ def shared_gpus(workers: int, each: int | None, visible: Sequence[str]) -> list[
     """
     if each is None:
         return None
-    if not isinstance(each, int) or isinstance(each, bool) or each < 0:
-        raise LaunchError(f"gpus={each!r}: pass how many GPUs each rank has for itself, 0 for none.")
     if each * workers > len(visible):
         raise LaunchError(
             f"gpus={each} for each of {workers} ranks makes {each * workers}, and this machine has {len(visible)} "

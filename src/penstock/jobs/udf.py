@@ -180,8 +180,14 @@ class Udf:
         for value in (*columns, *named.values()):
             _check_column(self.name, value)
         try:
-            given = inspect.signature(self.func).bind(*columns, **named).arguments
-        except (TypeError, ValueError) as error:
+            signature = inspect.signature(self.func)
+        except (
+            ValueError
+        ):  # some of Python's own in C, str and max among them: what they take is for them to say
+            return {}
+        try:
+            given = signature.bind(*columns, **named).arguments
+        except TypeError as error:
             raise ExpressionError(f"{self.name}(): {error}.") from None
         known = self.plan.arguments
         if known is not None and set(given) - set(known):

@@ -72,7 +72,9 @@ def _by_result(outputs: Any, results: Sequence[Result]) -> list[Any]:
 
 def _column(values: Any, result: Result, rows: int, faults: dict[int, str]) -> pa.Array:
     try:
-        array = np.asarray(values)
+        # As objects, where they may be texts: an array of NumPy's own would make a text of every number beside one, and
+        # drop the NULs at a text's end.
+        array = np.asarray(values, object if result.dtype == TEXT and not hasattr(values, "dtype") else None)
     except (ValueError, TypeError) as error:
         raise ReturnsError(f"column {result.name!r} is no array: {error}", str(result)) from error
     seen = f"{array.dtype}{list(array.shape)}"
@@ -90,11 +92,19 @@ def _column(values: Any, result: Result, rows: int, faults: dict[int, str]) -> p
 
 
 def _texts(array: Array, result: Result, seen: str) -> pa.Array:
-    try:
-        return pa.array(array.tolist(), pa.string())
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    values: list[Any] = array.reshape(-1).tolist()
+    other = next((value for value in values if value is not None and not isinstance(value, str)), None)
+    if other is not None:
         raise ReturnsError(
-            f"column {result.name!r} came as {seen}, which are no texts", str(result)
+            f"column {result.name!r} came as {seen}, which are no texts: among them is {other!r}, of type "
+            f"{type(other).__name__}, and str or None is wanted",
+            str(result),
+        )
+    try:
+        return pa.array(array.tolist(), arrow_type(result))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
+        raise ReturnsError(
+            f"column {result.name!r} holds what is no text of Unicode ({error})", str(result)
         ) from error
 
 

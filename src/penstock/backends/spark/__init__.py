@@ -31,7 +31,7 @@ from penstock.backends.spark.casts import cast, hash_kernel
 from penstock.backends.spark.columns import constant, named
 from penstock.backends.spark.columns import spelled as spelled
 from penstock.backends.spark.functions import F
-from penstock.backends.spark.handing import Handed, TooDeep, handing
+from penstock.backends.spark.handing import Handed, NotWritten, handing
 from penstock.dtypes import fate
 from penstock.errors import ExpressionError, UnsupportedType
 from penstock.expr.check import Schema
@@ -124,7 +124,7 @@ class SparkProgram:
             raise ExpressionError(f"the DataFrame has a column {taken[0]!r} already. Rename one of them.")
         steps = self._program.steps
         if all(not isinstance(step.node, Call) or step.node.op not in batches.KERNELS for step in steps):
-            with suppress(TooDeep):
+            with suppress(NotWritten):
                 return self._selected(df, kept, writable=True)
         return self._selected(df, kept, writable=False)
 
