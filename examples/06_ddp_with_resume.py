@@ -22,10 +22,10 @@ import pyarrow as pa
 
 import penstock as pk
 
-BATCH, EVERY = 500, 10
+BATCH = 500
 
 
-def train(dataset: str, run: str, epochs: int, fail_at: int | None) -> dict[str, int]:
+def train(dataset: str, run: str, epochs: int, every: int, fail_at: int | None) -> dict[str, int]:
     import torch
     import torch.distributed as dist
 
@@ -44,7 +44,7 @@ def train(dataset: str, run: str, epochs: int, fail_at: int | None) -> dict[str,
             here = batch["id"].sum()
             dist.all_reduce(here)
             step, seen = step + 1, seen + here
-            if step % EVERY == 0:
+            if step % every == 0:
                 kept = {"model": model, "optimizer": optimizer, "loader": loader}
                 pk.checkpoint(run, **kept, step=step, extra={"seen": seen.item()})
             if step == fail_at and dist.get_rank() == 1:
@@ -65,12 +65,13 @@ def main() -> None:
         dataset, run = str(Path(folder, "train")), str(Path(folder, "run"))
         pk.write(table, dataset)
         steps = -(-given.rows // (2 * BATCH))
+        every = max(steps // 3, 1)
         fail_at = steps + steps // 2  # in the middle of the second epoch
         try:
-            pk.launch(train, dataset, run, 2, fail_at, workers=2)
+            pk.launch(train, dataset, run, 2, every, fail_at, workers=2)
         except pk.PenstockError as error:
             print(f"two ranks, step {fail_at}:", str(error).splitlines()[0])
-        done = pk.launch(train, dataset, run, 2, None, workers=1)
+        done = pk.launch(train, dataset, run, 2, every, None, workers=1)
     print(f"one rank went on at step {done['began']} and ended at step {done['ended']}")
     print("every row came once an epoch:", done["seen"] == given.rows * (given.rows - 1))
 

@@ -56,10 +56,13 @@ def main() -> None:
     took = time.perf_counter() - began
     print(f"{found.n:,} rows in {took:.1f} s, {found.n / took:,.0f} a second; mean score {found.mean:.4f}")
 
-    # The same numbers as the model gives here.
-    x = torch.tensor(fitted.arrow(df.limit(100).toArrow())["x"].to_pylist())
+    # The same numbers as the model gives here, of rows that can be scored.
+    known = df.where("age is not null").orderBy("id").limit(100)
+    x = torch.tensor(fitted.arrow(known.toArrow())["x"].to_pylist())
     here = load_model()(x)[:, 0]
-    there = torch.tensor([row.score for row in scored.orderBy("id").limit(100).collect()])
+    there = torch.tensor(
+        [row.score for row in scored.where("error is null").orderBy("id").limit(100).collect()]
+    )
     print("as computed here, to", f"{(here - there).abs().max().item():.1e}")
 
 

@@ -87,8 +87,9 @@ def test_how_it_looks(found: BoundaryBench, tmp_path: Path) -> None:
     assert drawing.count("<svg") == 1
     with pytest.raises(PenstockError, match=r"'.*plot.pdf' ends in neither"):
         found.plot(tmp_path / "plot.pdf")
-    with pytest.raises(PenstockError, match=r"cannot be written to '.*plot.png': there is no such folder"):
-        found.plot(tmp_path / "nowhere" / "plot.png")
+    assert found.plot(tmp_path / "new" / "plot.png").exists()
+    with pytest.raises(PenstockError, match=r"cannot be written to '.*plot.png': .*\(--plot\)"):
+        found.plot(tmp_path / "plot.svg" / "plot.png")
 
 
 def test_a_missing_library_is_named(

@@ -188,6 +188,18 @@ def test_misuse_is_told_by_the_parser(run, arguments: list[str]) -> None:
     assert "Usage: penstock" in err
 
 
+def test_one_is_not_several_and_no_line_ends_in_blanks(run, tmp_path: Path) -> None:
+    pk.write(pa.table({"a": [1]}), tmp_path, shards=1)
+    _, shown, _ = run("inspect", tmp_path)
+    assert "in 1 shard\n" in shown
+    assert [line for line in shown.splitlines() if line != line.rstrip()] == []
+    assert ": 1 shard, " in run("verify", tmp_path)[1]
+    assert pk.report(tmp_path).facts["headline"].startswith("1 row of ")
+    _, sized, _ = run("size", "--rows", "1", "-t", "x:int8")
+    assert "reads 1 B" in sized
+    assert ", 1 row\n" in sized
+
+
 def test_damage_is_named(run, tmp_path: Path) -> None:
     ds = pk.write(pa.table({"a": np.arange(1000)}), tmp_path, shards=2)
     shard = tmp_path / ds.shards[1].file

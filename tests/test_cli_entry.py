@@ -147,6 +147,18 @@ def test_size_takes_the_step_from_a_log(ds: Path, tmp_path: Path) -> None:
     assert found["batch_size"] == 100
     assert found["step_seconds"] > 0.009
     assert found["compute_seconds"] == pytest.approx(10 * found["step_seconds"])
+    for rank in range(2):
+        for _ in pk.open(ds).numpy(100, rank=rank, world=2, log=tmp_path / "two.jsonl"):
+            time.sleep(0.01)
+    asked = ("size", "--dataset", ds, "--log", tmp_path / "two.jsonl", "--json")
+    found = json.loads(good(*asked))
+    assert (found["workers"], found["batch_size"]) == (2, 100)
+    assert found["compute_seconds"] == pytest.approx(5 * found["step_seconds"])
+    found = json.loads(good(*asked, "--workers", "4", "--batch-size", "100"))
+    assert (found["workers"], found["batch_size"]) == (4, 100)
+    other = shell(*asked, "--batch-size", "50")
+    assert (other.returncode, other.stdout) == (1, "")
+    assert "--batch-size 50: the log's steps are of 100 rows" in other.stderr
     both = shell("size", "--dataset", ds, "--log", log, "--step", "1 s")
     assert (both.returncode, both.stdout) == (1, "")
     assert "Pass one of --log, --step and --compute" in both.stderr

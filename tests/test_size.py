@@ -24,6 +24,7 @@ from penstock.feed.places import CudaPlace, HostPlace
 from penstock.feed.shaping import Shaping
 from penstock.tools.size import Sizing, size
 from penstock.tools.size_forms import LOADER_NARROW, LOADER_WIDE, MEASURED
+from penstock.tools.size_measure import LEAST_BYTES
 from penstock.tools.size_memory import device_costs, host_costs, loader_memory, planned_blocks, shard_blocks
 from penstock.tools.size_pages import about_workers, course_sentence
 from penstock.tools.size_plan import COMPUTE, STORAGE, Course, Epoch
@@ -132,6 +133,43 @@ def test_steps_are_shared_out_so_no_number_of_workers_flips() -> None:
     twice = size(**{**TWO_BILLION, "workers": 32}, bandwidth="2 GB/s", step="12 ms")
     assert twice.epoch.compute == pytest.approx(found.epoch.compute / 2, rel=1e-3)
     assert twice.epoch.bound == found.epoch.bound
+
+
+@settings(deadline=None)
+@given(
+    rows=st.integers(1, 3000),
+    row_bytes=st.integers(1, 64),
+    bandwidth=st.integers(1, 4096).map(float),
+    step=st.integers(1, 64).map(lambda n: n / 64),
+    batch=st.integers(1, 64),
+)
+@example(rows=1000, row_bytes=1, bandwidth=8.0, step=1.0, batch=16)
+def test_steps_that_are_not_full_flip_the_answer_where_told(
+    rows: int, row_bytes: int, bandwidth: float, step: float, batch: int
+) -> None:
+    def epoch(workers: int) -> Epoch:
+        found = size(
+            rows=rows,
+            tensors={"x": ("uint8", row_bytes)},
+            workers=workers,
+            bandwidth=bandwidth,
+            step=step,
+            batch_size=batch,
+        ).epoch
+        # Without what is rounded in bytes: the question is about steps.
+        return Epoch(rows, rows * row_bytes, workers, bandwidth, found.compute, step, batch)
+
+    least = epoch(1).flip_workers
+    said = about_workers(epoch(1)) or ""
+    if least is None:
+        assert "no number of workers changes the answer" in said
+        # Storage bounds for each, or computing does, down to a single row for each worker.
+        assert len({epoch(workers).bound for workers in {1, 2, 3, -(-rows // batch), rows}}) == 1
+        return
+    assert "hardly change the answer" in said
+    assert epoch(least).bound == epoch(rows).bound == COMPUTE
+    if least > 1 and -(-rows // (least - 1)) <= batch:
+        assert epoch(least - 1).bound == STORAGE
 
 
 epochs = st.builds(
@@ -386,7 +424,7 @@ def test_tensors_in_all_forms() -> None:
         parse_tensors({"x": ("float32", (3, 4)), "y": "int64"}),
         parse_tensors({"x": (np.float32, [3, 4]), "y": ("int64", ())}),
         parse_tensors(["x:float32:3x4", "y:int64"]),
-        parse_tensors(["x:float32:3,4", TensorSpec("y", "int64")]),
+        parse_tensors([TensorSpec("x", "float32", (3, 4)), TensorSpec("y", "int64")]),
     ]
     assert len(set(same)) == 1
     assert sum(each.row_bytes for each in same[0]) == 56
@@ -403,6 +441,13 @@ def test_tensors_in_all_forms() -> None:
         ({"tensors": "x:float33:4"}, "float33"),
         ({"tensors": "x:float32:-4"}, "shape '-4'"),
         ({"tensors": "x:float32:~many"}, "mean length"),
+        ({"tensors": "x:float32:1,024"}, "'x:float32:1,024': the shape .* Axes are parted by x"),
+        ({"tensors": "x:float32:3,4"}, "Write 'x:float32:256', 'image:uint8:3x224x224'"),
+        (
+            {"tensors": "x:string:~abc"},
+            "the tensor 'x:string:~abc': behind ~ stands a mean length, such as ~60",
+        ),
+        ({"tensors": "x:string:~1,5 kB"}, "the tensor 'x:string:~1,5 kB'"),
         ({"tensors": "t:string"}, "mean length of a row in bytes"),
         ({"tensors": []}, "no tensor"),
         ({"tensors": ["x:int8", "x:int16"]}, "given twice"),
@@ -463,8 +508,12 @@ def test_plots_that_cannot_be_say_why(tmp_path: Path, monkeypatch: pytest.Monkey
     found = size(**TWO_BILLION, bandwidth="2 GB/s")
     with pytest.raises(SizeError, match="ends in none"):
         found.plot(tmp_path / "size.txt")
-    with pytest.raises(SizeError, match="no such folder"):
-        found.plot(tmp_path / "none" / "size.png")
+    assert found.plot(tmp_path / "new" / "folder" / "size.png").exists()
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.png").mkdir()
+    for path in (tmp_path / "file" / "size.png", tmp_path / "folder.png", Path("/proc/size.png")):
+        with pytest.raises(SizeError, match=r"cannot be written to '.*\.png': .*Choose another place"):
+            found.plot(path)
     with pytest.raises(SizeError, match="nothing to draw"):
         size(**TWO_BILLION).plot(tmp_path / "size.png")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -496,8 +545,12 @@ def test_the_command_takes_datasets_recipes_and_measures(tmp_path: Path) -> None
     assert json.loads(told.output)["bytes"] == ds.bytes
     told = CliRunner().invoke(app, ["size", "--rows", "100", "--recipe", str(tmp_path / "recipe"), "--json"])
     assert json.loads(told.output)["bytes"] == 800
-    file = ds.path + "/" + ds.shards[0].file
-    told = CliRunner().invoke(app, ["size", "--dataset", ds.path, "--measure", file, "--json"])
+    small = ds.path + "/" + ds.shards[0].file
+    told = CliRunner().invoke(app, ["size", "--dataset", ds.path, "--measure", small])
+    assert (told.exit_code, "too little" in told.stderr) == (1, True)
+    file = tmp_path / "large"
+    file.write_bytes(bytes(LEAST_BYTES))
+    told = CliRunner().invoke(app, ["size", "--dataset", ds.path, "--measure", str(file), "--json"])
     found = json.loads(told.output)
     assert found["bandwidth"] == found["measured"]["bandwidth"] > 0
     assert found["preparation"] is None

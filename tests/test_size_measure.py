@@ -29,17 +29,27 @@ def test_a_folder_is_written_and_read_and_left_as_it_was(tmp_path: Path) -> None
 def test_a_file_is_read_to_its_end_and_stays_as_it_is(tmp_path: Path, length: int) -> None:
     path, content = tmp_path / "file", os.urandom(length)
     path.write_bytes(content)
-    found = measure(path)
+    found = measure(path, least_bytes=1)
     assert (found.bytes, found.write_bandwidth) == (length, None)
     assert path.read_bytes() == content
     assert found.to_dict()["in_memory"] is found.in_memory
 
 
+def test_latency_is_not_taken_for_bandwidth(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(5000))
+    with pytest.raises(SizeError, match=r"has 5 kB, too little: .* at least 33\.55 MB, or its folder"):
+        measure(path)
+    with path.open("r+b") as file:
+        file.truncate(size_measure.LEAST_BYTES)
+    assert measure(path).bytes == size_measure.LEAST_BYTES
+
+
 def test_no_more_is_read_than_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(20 * MIB))
-    assert measure(path, most_bytes=8 * MIB).bytes == 8 * MIB
-    assert measure(path, most_seconds=0.0).bytes == 8 * MIB
+    assert measure(path, least_bytes=1, most_bytes=8 * MIB).bytes == 8 * MIB
+    assert measure(path, least_bytes=1, most_seconds=0.0).bytes == 8 * MIB
 
 
 def test_the_page_cache_is_dropped_and_probed(tmp_path: Path) -> None:
@@ -53,7 +63,7 @@ def test_the_page_cache_is_dropped_and_probed(tmp_path: Path) -> None:
     if before is None:
         pytest.skip("this kernel cannot be asked")
     assert before == 1.0
-    assert measure(path).cached == 0.0
+    assert measure(path, least_bytes=1).cached == 0.0
 
 
 def test_a_filesystem_that_refuses_reads_past_the_cache(
@@ -69,7 +79,7 @@ def test_a_filesystem_that_refuses_reads_past_the_cache(
         return real_open(name, flags, *more)
 
     monkeypatch.setattr(os, "open", refusing_open)
-    found = measure(path)
+    found = measure(path, least_bytes=1)
     assert (found.direct, found.bytes) == (False, MIB)
     monkeypatch.setattr(os, "open", real_open)
 
@@ -82,7 +92,7 @@ def test_a_filesystem_that_refuses_reads_past_the_cache(
         return real_read(handle, buffers, at, *flags)
 
     monkeypatch.setattr(os, "preadv", refusing_read)
-    found = measure(path)
+    found = measure(path, least_bytes=1)
     assert (found.direct, found.bytes) == (False, MIB)
     # A filesystem that refuses the flag already never comes to the read.
     assert len(refused) <= 1
@@ -126,7 +136,7 @@ def test_the_nearest_mount_counts(tmp_path: Path) -> None:
 
 def test_what_cannot_be_measured_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").touch()
-    with pytest.raises(SizeError, match="is empty"):
+    with pytest.raises(SizeError, match="has 0 B, too little"):
         measure(tmp_path / "empty")
     with pytest.raises(SizeError, match="no such file or folder"):
         measure(tmp_path / "none")

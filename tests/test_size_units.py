@@ -68,6 +68,13 @@ def test_counts_come_in_many_spellings(number: int) -> None:
         ("100 Mbit/s", 1.25e7),
         ("2e9", 2e9),
         ("500 MB / s", 5e8),
+        ("2,500 MB/s", 2.5e9),
+        ("2 KB/s", 2000.0),
+        ("2 GB/sec", 2e9),
+        ("2 GB/Second", 2e9),
+        ("8 Kbits/s", 1000.0),
+        ("8 Gb/s", 1e9),
+        ("8 GB/s", 8e9),
     ],
 )
 def test_speeds(text: str, found: float) -> None:
@@ -84,10 +91,32 @@ def test_speeds(text: str, found: float) -> None:
         ("2 days", 172800),
         ("1e3", 1000),
         (".5 s", 0.5),
+        ("3 mins", 180),
+        ("3 Min", 180),
+        ("2 hrs 5 Secs", 7205),
+        ("1 HR", 3600),
+        ("1,500 ms", 1.5),
     ],
 )
 def test_times(text: str, found: float) -> None:
     assert seconds(text) == found
+
+
+@pytest.mark.parametrize("text", ["2 Billion", "2 billions", "2 G", "2 g", "2,000,000,000", "2000 M"])
+def test_counts(text: str) -> None:
+    assert count(text) == 2_000_000_000
+
+
+@pytest.mark.parametrize("read", [rate, seconds, count, size])
+@pytest.mark.parametrize(
+    "number", ["2,5", "1,5e6", "2,50", "1,5000", "1,500,5", "1000,000", "1,,500", "1,_500"]
+)
+@pytest.mark.parametrize("unit", ["", " GB/s", " min", " million", " MB"])
+def test_a_comma_is_for_thousands_alone(read, number: str, unit: str) -> None:
+    with pytest.raises(
+        SizeError, match=r"Commas are for thousands: 2,500 is 2500; for two and a half write 2\.5"
+    ):
+        read(number + unit)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,14 @@ import pytest
 from training_run import BATCH, EPOCHS, ROWS, Trained
 
 import penstock as pk
-from penstock.errors import DatasetError, FollowError, MissingDependency, ReportError, StorageError
+from penstock.errors import (
+    CorruptError,
+    DatasetError,
+    FollowError,
+    MissingDependency,
+    ReportError,
+    StorageError,
+)
 from penstock.feed.following import Following
 from penstock.tools.report import sampling
 
@@ -51,6 +58,7 @@ def test_tensors_are_told_column_by_column(trained: Trained) -> None:
         "of_rows": ROWS,
         "blocks": found.facts["dataset"]["blocks"],
         "of_blocks": found.facts["dataset"]["blocks"],
+        "checked_blocks": found.facts["dataset"]["blocks"],
         "whole": True,
     }
     x = tensor(found, "x")
@@ -182,6 +190,39 @@ def test_a_large_dataset_is_sampled_all_over(tmp_path: Path, monkeypatch) -> Non
     assert spread["low"] < 0.1 * rows
     assert spread["high"] > 0.9 * rows
     assert "Of a sample: 1,000 of 50,000 rows" in found.html()
+
+
+def damage(ds: pk.Dataset, number: int) -> str:
+    """Change a bit in the middle of a block; its shard."""
+    index = ds.snapshot.index
+    file = ds.shards[int(index.shard[number])].file
+    path = Path(ds.path, file)
+    data = bytearray(path.read_bytes())
+    data[int(index.offset[number]) + int(index.length[number]) // 2] ^= 1
+    path.write_bytes(data)
+    return file
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"format": "parquet"}], ids=str)
+def test_damage_is_an_error_and_not_ready_to_train_on(tmp_path: Path, options: dict) -> None:
+    values = np.random.default_rng(0).random(3000)
+    ds = pk.write(pa.table({"a": values}), tmp_path, shuffle=False, block_bytes=8000, **options)
+    assert "ready to train on" in pk.report(tmp_path).facts["headline"]
+    file = damage(ds, 1)
+    with pytest.raises(CorruptError, match=file):
+        pk.report(tmp_path, tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_blocks_that_were_not_checked_are_told(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(sampling, "MOST_ROWS", 1000)
+    ds = pk.write(pa.table({"a": np.arange(50_000)}), tmp_path, shuffle=False, shards=4, block_bytes=8000)
+    damage(ds, 1)
+    found = pk.report(tmp_path).facts
+    assert found["headline"].endswith(" lie in 4 even shards, whose checksums were not all checked.")
+    (said,) = [text for text in found["left_out"] if "checksums" in text]
+    assert said.startswith(f"Of {len(ds.snapshot.index)} blocks 0 were read whole and held against")
+    assert "`penstock verify` checks every byte" in said
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -142,6 +143,19 @@ def test_files_are_found_by_folder_by_name_and_one_by_one(trained: Trained, tmp_
     together.write_bytes(b"".join(rank.read_bytes() for rank in ranks))
     assert [run.rank for run in read_logs(together).runs[::2]] == [0, 1]
     assert {(run.rank, run.world) for run in read_logs(together).runs} == {(0, 2), (1, 2)}
+
+
+def test_an_epoch_that_only_one_rank_left_has_an_end(ds: pk.Dataset, tmp_path: Path) -> None:
+    def rank(number: int, steps: int) -> None:
+        loader = ds.numpy(batch_size=100, rank=number, world=2, log=tmp_path / "log.jsonl")
+        for _ in itertools.islice(loader, steps):
+            pass
+
+    rank(0, 1000)
+    rank(1, 2)
+    found = pk.report(ds, log=tmp_path / "log.jsonl")
+    assert [epoch["ended"] for epoch in found.facts["feed"]["epochs"]] == ["left on 1 of 2 ranks"]
+    assert "no end" not in found.html()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

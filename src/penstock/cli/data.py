@@ -157,15 +157,16 @@ def verify(path: There, version: Version = None, json: Json = False) -> None:
 
     penstock verify train/ --version 1 && penstock train script.py
     """
+    from penstock.tools.size_units import show_many
+
     ds = penstock.open(path, version=version)
     ds.verify()
     if json:
         found = {"path": ds.path, "version": ds.version, "shards": len(ds.shards), "bytes": ds.bytes}
         typer.echo(json_text.dumps(found))
         return
-    typer.echo(
-        f"{ds.path}, version {ds.version}: {len(ds.shards)} shards, {humane_bytes(ds.bytes)}, all as written."
-    )
+    shards = show_many(len(ds.shards), "shard")
+    typer.echo(f"{ds.path}, version {ds.version}: {shards}, {humane_bytes(ds.bytes)}, all as written.")
 
 
 def vacuum(
@@ -184,8 +185,10 @@ def vacuum(
 
     penstock vacuum train/ --keep 2 --older-than 1
     """
+    from penstock.tools.size_units import show_many
+
     gone = penstock.open(path).vacuum(keep=keep, older_than=older_than * 3600)
     if json:
         typer.echo(json_text.dumps({"deleted": list(gone)}))
         return
-    typer.echo(f"{len(gone)} files deleted." if gone else "Nothing to delete.")
+    typer.echo(f"{show_many(len(gone), 'file')} deleted." if gone else "Nothing to delete.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,20 @@ from penstock.errors import RecipeError, ReportError, SizeError
 
 if TYPE_CHECKING:
     from penstock.recipe.fitted import FittedRecipe
+
+
+class Device(StrEnum):
+    """What `penstock demo --device` takes."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Framework(StrEnum):
+    """What `penstock demo --framework` takes."""
+
+    TORCH = "torch"
+    TENSORFLOW = "tensorflow"
 
 
 def demo(
@@ -26,7 +41,7 @@ def demo(
             help="Processes that train together (torch; tensorflow trains in one), and shares of shards.",
         ),
     ] = 2,
-    device: Annotated[str, typer.Option(help="Where the model trains: cpu or cuda.")] = "cpu",
+    device: Annotated[Device, typer.Option(help="Where the model trains.")] = Device.CPU,
     keep: Annotated[
         str | None,
         typer.Option(
@@ -35,7 +50,7 @@ def demo(
         ),
     ] = None,
     scale: Annotated[int, typer.Option(min=1, help="Take each flight to train on so many times.")] = 1,
-    framework: Annotated[str, typer.Option(help="What trains: torch or tensorflow.")] = "torch",
+    framework: Annotated[Framework, typer.Option(help="What trains.")] = Framework.TORCH,
 ) -> None:
     """The whole way on real data: Spark prepares flights, two processes learn which are late, Spark scores them.
 
@@ -48,7 +63,7 @@ def demo(
     from penstock.tools.demo.run import Options
     from penstock.tools.demo.story import run_demo
 
-    run_demo(Options(rows, workers, device, keep, scale, framework))
+    run_demo(Options(rows, workers, device.value, keep, scale, framework.value))
 
 
 def size(
@@ -66,7 +81,10 @@ def size(
         str | None, typer.Option(help="A dataset instead; --rows then asks about so many.")
     ] = None,
     recipe: Annotated[str | None, typer.Option(help="A saved recipe instead.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="How many read, a shard each.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many read, a shard each; else as many as the log has ranks, or 1."),
+    ] = None,
     bandwidth: Annotated[
         str | None, typer.Option(help="What storage gives each worker, such as '2 GB/s'.")
     ] = None,
@@ -83,9 +101,13 @@ def size(
     step: Annotated[str | None, typer.Option(help="Or one step of --batch-size rows: '12 ms'.")] = None,
     log: Annotated[
         list[str] | None,
-        typer.Option(help="Or a training log (log= of a loader), which shows a step's time and its rows."),
+        typer.Option(
+            help="Or a training log (log= of a loader), which shows a step's time, its rows, and how many trained."
+        ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Rows of a step on each worker.")] = 8192,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Rows of a step on each worker; else those of the log, or 8192.")
+    ] = None,
     prep: Annotated[
         str | None, typer.Option(help="What preparing all rows once takes, such as '20 min'.")
     ] = None,
@@ -101,6 +123,7 @@ def size(
 
     penstock size --dataset train/ --measure train/ --log run/log.jsonl
     """
+    from penstock.tools.size import BATCH_SIZE
     from penstock.tools.size_pages import show
 
     given_step: str | float | None = step
@@ -111,11 +134,17 @@ def size(
             raise SizeError(
                 "a log shows how long a step computes, and that is given too. Pass one of --log, --step and --compute."
             )
-        given_step, batch_size = logged_step(log)
+        given_step, rows_of_a_step, ranks = logged_step(log)
+        if batch_size not in (None, rows_of_a_step):
+            raise SizeError(
+                f"--batch-size {batch_size}: the log's steps are of {rows_of_a_step:,} rows, and how long others take "
+                "it does not tell. Leave --batch-size out, or give the time of such a step (--step '12 ms') and no log."
+            )
+        batch_size, workers = rows_of_a_step, workers or ranks
     found = penstock.size(
         rows,
         tensors=tensor or None,
-        workers=workers,
+        workers=workers or 1,
         bandwidth=bandwidth,
         compute=compute,
         prep=prep,
@@ -123,7 +152,7 @@ def size(
         recipe=_saved_recipe(recipe) if recipe else None,
         measure=measure,
         step=given_step,
-        batch_size=batch_size,
+        batch_size=batch_size or BATCH_SIZE,
         epochs=epochs,
     )
     if plot:

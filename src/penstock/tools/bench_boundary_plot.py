@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import MissingDependency, PenstockError
 from penstock.tools.bench_boundary_knee import knee, why
 from penstock.tools.bench_boundary_pages import humane_rate
+from penstock.tools.plot_files import make_folder, save
 
 if TYPE_CHECKING:
     from penstock.tools.bench_boundary_result import BoundaryBench
@@ -29,10 +30,7 @@ def figure_for(path: Path) -> Any:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise MissingDependency("matplotlib", extra="report") from error
-    if not path.parent.is_dir():
-        raise PenstockError(
-            f"the plot cannot be written to {str(path)!r}: there is no such folder. Make it, or choose another."
-        )
+    make_folder(path, PenstockError)
     return Figure(figsize=(12, 4.8), layout="constrained")
 
 
@@ -43,8 +41,7 @@ def plot(found: BoundaryBench, path: Path) -> Path:
     _ways(left, found)
     _curves(right, found)
     figure.suptitle(f"Standardise and clip {found.rows:,} doubles. {found.engine}", fontsize=11)
-    figure.savefig(path, dpi=150)
-    return path
+    return save(figure, path, PenstockError)
 
 
 def _ways(axes: Any, found: BoundaryBench) -> None:

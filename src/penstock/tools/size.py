@@ -68,9 +68,8 @@ class Sizing:
     def subject(self) -> str:
         """What it is about, in a line."""
         return (
-            f"{units.show_count(self.epoch.rows)} rows of {units.show_bytes(self.row_bytes)}, "
-            f"{units.show_bytes(self.epoch.stored)}, {units.show_count(self.epoch.workers)} "
-            f"worker{'s' if self.epoch.workers != 1 else ''}"
+            f"{units.show_many(self.epoch.rows, 'row')} of {units.show_bytes(self.row_bytes)}, "
+            f"{units.show_bytes(self.epoch.stored)}, {units.show_many(self.epoch.workers, 'worker')}"
         )
 
     @property
@@ -222,7 +221,8 @@ def size(
         workers,
         given_rate if measured is None else measured.bandwidth,
         computing,
-        shared_out=given_step is not None,
+        step=given_step,
+        step_rows=batch_size,
     )
     share = epoch.worker_rows / epoch.rows
     course, prep_is = _course(epoch, given_prep, epochs, measured)

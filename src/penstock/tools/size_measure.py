@@ -27,6 +27,8 @@ PIECE = 8 << 20
 MOST_BYTES = 256 << 20
 MOST_SECONDS = 3.0
 """Either ends a measurement."""
+LEAST_BYTES = 32 << 20
+"""Of a file; a shorter one is over while storage still starts, so that the time is its latency."""
 PROBES = 16
 IN_MEMORY = ("tmpfs", "ramfs", "hugetlbfs")
 """Filesystems that are memory: there is no storage behind them to measure."""
@@ -82,9 +84,13 @@ class Measurement:
 
 
 def measure(
-    path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES, most_seconds: float = MOST_SECONDS
+    path: str | os.PathLike[str],
+    *,
+    most_bytes: int = MOST_BYTES,
+    most_seconds: float = MOST_SECONDS,
+    least_bytes: int = LEAST_BYTES,
 ) -> Measurement:
-    """Read a file, or write a temporary one into a folder and read it; it is deleted.
+    """Read a file of at least so many bytes, or write a temporary one into a folder and read it; it is deleted.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     found = measure(folder, most_bytes=1 << 20)
@@ -105,6 +111,12 @@ def measure(
             return _measured_folder(place, most_bytes, most_seconds)
         if not place.is_file():
             raise SizeError(f"measure={str(path)!r} is neither a file nor a folder. Name one of those.")
+        if (length := place.stat().st_size) < least_bytes:
+            raise SizeError(
+                f"measure={str(path)!r} has {show_bytes(length)}, too little: the time would be that of starting to "
+                f"read. Name a file of at least {show_bytes(least_bytes)}, or its folder, in which a temporary file "
+                "is measured and removed."
+            )
         return _measured_file(place, most_bytes, most_seconds)
     except OSError as error:
         raise SizeError(
@@ -136,10 +148,7 @@ def _measured_folder(folder: Path, most_bytes: int, most_seconds: float) -> Meas
 
 
 def _measured_file(path: Path, most_bytes: int, most_seconds: float) -> Measurement:
-    length = path.stat().st_size
-    if not length:
-        raise SizeError(f"measure={str(path)!r} is empty, so nothing can be read. Name a larger file.")
-    until = min(length, most_bytes)
+    until = min(path.stat().st_size, most_bytes)
     cached = _dropped(path, until)
     with _opened(path) as (handle, direct), mmap.mmap(-1, PIECE) as memory:
         # An anonymous mapping begins at a page, as O_DIRECT demands.

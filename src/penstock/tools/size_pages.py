@@ -15,7 +15,7 @@ from rich.text import Text
 
 from penstock.tools.size_forms import SOURCE, Form
 from penstock.tools.size_plan import STORAGE, WRITING, Course, Epoch
-from penstock.tools.size_units import show_bytes, show_count, show_rate, show_seconds
+from penstock.tools.size_units import show_bytes, show_count, show_many, show_rate, show_seconds
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -71,20 +71,21 @@ def about_cores(found: Sizing) -> str | None:
 
 
 def _more_workers(epoch: Epoch) -> str:
-    if epoch.flip_workers is None:
+    # Where steps are shared out, it takes so many that each has a part of one batch: no advice.
+    if epoch.flip_workers is None or epoch.shared_out:
         return ""
     return f", or from {show_count(epoch.flip_workers)} workers on"
 
 
 def _fewer_workers(epoch: Epoch) -> str:
-    if epoch.flip_workers is None or epoch.flip_workers < 2:
+    if epoch.flip_workers is None or epoch.flip_workers < 2 or epoch.shared_out:
         return ""
     most = epoch.flip_workers - 1
     return f", or with {_workers(most)}{' or fewer' if most > 1 else ''}"
 
 
 def _workers(number: int) -> str:
-    return f"{show_count(number)} worker{'s' if number != 1 else ''}"
+    return show_many(number, "worker")
 
 
 def about_workers(epoch: Epoch) -> str | None:
@@ -92,8 +93,12 @@ def about_workers(epoch: Epoch) -> str | None:
     if epoch.bandwidth is None or epoch.compute is None:
         return None
     if epoch.shared_out:
+        shares = "each has its own bandwidth and its share of the steps"
+        if epoch.flip_workers is None:
+            return f"no number of workers changes the answer: {shares}"
         return (
-            "no number of workers changes the answer: each has its own bandwidth and its share of the steps"
+            f"more workers hardly change the answer: {shares}; from {_workers(epoch.flip_workers)} on each has so few "
+            "rows that storage never bounds, since a step that is not full takes as long"
         )
     if epoch.flip_workers is None:
         return "no number of workers is enough: a single row takes longer to read than the epoch to compute"
@@ -102,7 +107,7 @@ def about_workers(epoch: Epoch) -> str | None:
         return f"a single worker is enough, {stays}"
     return (
         f"{show_count(least)} workers are enough and {show_count(least - 1)} too few, {stays}; if they share it out, "
-        "no number changes the answer"
+        "more workers hardly change the answer"
     )
 
 
@@ -116,7 +121,7 @@ def facts_table(found: Sizing) -> Table:
         ("rows", f"{show_count(epoch.rows)} of {show_bytes(found.row_bytes)}: {'; '.join(found.tensors)}"),
         ("on storage", show_bytes(epoch.stored)),
         ("shards", f"{show_count(found.shards)}, {show_bytes(found.shard_bytes)} the largest"),
-        ("each worker reads", f"{show_bytes(epoch.worker_bytes)}, {show_count(epoch.worker_rows)} rows"),
+        ("each worker reads", f"{show_bytes(epoch.worker_bytes)}, {show_many(epoch.worker_rows, 'row')}"),
     ]
     if epoch.bandwidth is not None and epoch.read_seconds is not None:
         lines += [

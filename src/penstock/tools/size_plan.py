@@ -32,8 +32,15 @@ class Epoch:
     """Bytes a second that storage gives each worker."""
     compute: float | None
     """Seconds of computing an epoch."""
-    shared_out: bool = False
-    """Whether workers share the computing out, as with a step's time; else it stays as given, however many read."""
+    step: float | None = None
+    """Seconds of a step, where computing was given so: workers share the steps out. Else it stays as given."""
+    step_rows: int = 1
+    """Rows of a step on each worker."""
+
+    @property
+    def shared_out(self) -> bool:
+        """Whether workers share the computing out; else it takes as long however many read."""
+        return self.step is not None
 
     @property
     def worker_rows(self) -> int:
@@ -70,14 +77,21 @@ class Epoch:
 
     @property
     def flip_workers(self) -> int | None:
-        """The least number of workers with which storage does not bound; None where no number changes the answer.
+        """The least number of workers from which on storage never bounds; None where no number changes the answer.
 
-        Where workers share the computing out, both sides shrink alike, so no number does.
+        Where workers share the computing out, both sides shrink alike. But a step that is not full takes as long as
+        one that is, so with hardly any rows on each worker computing bounds at last.
+
+        >>> Epoch(10**6, 10**9, 1, 1e9, compute=100 * 0.005, step=0.005, step_rows=10_000).flip_workers
+        200
         """
-        if self.bandwidth is None or self.compute is None or self.shared_out:
+        if self.bandwidth is None or self.compute is None:
             return None
-        # The most rows a worker can read while the epoch is computed.
-        rows = int(Fraction(self.bandwidth) * Fraction(self.compute) * self.rows / self.stored)
+        # The most rows a worker can read while the epoch, or its only step, is computed.
+        time = Fraction(self.compute if self.step is None else self.step)
+        rows = int(Fraction(self.bandwidth) * time * self.rows / self.stored)
+        if self.step is not None and rows >= self.step_rows:
+            return None
         return -(-self.rows // rows) if rows else None
 
 

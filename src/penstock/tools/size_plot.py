@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import MissingDependency, SizeError
+from penstock.tools.plot_files import make_folder, save
 from penstock.tools.size_units import show_bytes, show_rate, show_seconds
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ def plot(found: Sizing, path: Path) -> Path:
         from matplotlib.ticker import FuncFormatter, NullFormatter
     except ModuleNotFoundError as error:
         raise MissingDependency("matplotlib", extra="report") from error
-    if not path.parent.is_dir():
-        raise SizeError(
-            f"the plot cannot be written to {str(path)!r}: there is no such folder. Make it, or choose another."
-        )
     epoch = found.epoch
     centres = [each for each in (epoch.bandwidth, epoch.flip_bandwidth) if each is not None]
     if not centres:
@@ -44,6 +41,7 @@ def plot(found: Sizing, path: Path) -> Path:
             "there is nothing to draw without a bandwidth or a time of computing. Give one of them (--bandwidth or "
             "--compute)."
         )
+    make_folder(path, SizeError)
     low, high = min(centres) / AROUND, max(centres) * AROUND
     rates = [low * (high / low) ** (number / (POINTS - 1)) for number in range(POINTS)]
     figure = Figure(figsize=(8, 4.8), layout="constrained")
@@ -81,5 +79,4 @@ def plot(found: Sizing, path: Path) -> Path:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="upper right")
     axes.set_title(found.subject, loc="left", fontsize=11)
-    figure.savefig(path, dpi=150)
-    return path
+    return save(figure, path, SizeError)

@@ -23,7 +23,7 @@ OFFSET_BYTES = 8
 TEXTS = ("string", "binary")
 MOST_AXES = 32
 
-_SHAPE = re.compile(r"[0-9]+(?:[x,][0-9]+)*")
+_SHAPE = re.compile(r"[0-9]+(?:x[0-9]+)*")
 
 Tensors = Mapping[str, Any] | Iterable[str | TensorSpec] | str
 """{"x": ("float32", 256), "y": "float32"}, or texts such as "x:float32:256", or TensorSpecs."""
@@ -145,16 +145,20 @@ def _tensor(name: str, dtype: Any, shape: str, text: str) -> SizedTensor:
     if shape.startswith("~"):
         try:
             mean = float(size(shape[1:]) if kind in TEXTS else shape[1:])
-        except ValueError:
+        except (ValueError, SizeError):
             mean = -1.0
         if not 0 <= mean < 1e15:
-            raise SizeError(f"the tensor {text!r}: behind ~ stands a mean length, such as ~128.")
+            such = "~60 or '~110 kB'" if kind in TEXTS else "~128"
+            raise SizeError(f"the tensor {text!r}: behind ~ stands a mean length, such as {such}.")
         return SizedTensor(TensorSpec(name, known, (), kind), mean)
     if kind in TEXTS:
         raise SizeError(f"the tensor {text!r}: give the mean length of a row in bytes: '{name}:{kind}:~60'.")
     if shape and not _SHAPE.fullmatch(shape):
-        raise SizeError(f"the tensor {text!r}: the shape {shape!r} is not understood. Write {EXAMPLE}.")
-    axes = tuple(int(axis) for axis in re.split("[x,]", shape)) if shape else ()
+        axes_by = " Axes are parted by x, and their lengths have no commas." if "," in shape else ""
+        raise SizeError(
+            f"the tensor {text!r}: the shape {shape!r} is not understood.{axes_by} Write {EXAMPLE}."
+        )
+    axes = tuple(int(axis) for axis in shape.split("x")) if shape else ()
     if len(axes) > MOST_AXES:
         raise SizeError(f"the tensor {text!r} has {len(axes)} axes; {MOST_AXES} are the most.")
     return SizedTensor(TensorSpec(name, known, axes))

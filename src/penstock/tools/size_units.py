@@ -16,23 +16,27 @@ BYTES = {
     "B": 1,
     **{f"{letter}B": 1000**power for power, letter in enumerate("kMGTPE", 1)},
     **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGTPE", 1)},
+    "KB": 1000,
 }
+"""With their case: b is a bit, and B a byte."""
 SECONDS = {
     "ns": Decimal("1e-9"),
     "us": Decimal("1e-6"),
     "µs": Decimal("1e-6"),
     "ms": Decimal("1e-3"),
-    **dict.fromkeys(("s", "sec", "second", "seconds"), Decimal(1)),
-    **dict.fromkeys(("m", "min", "minute", "minutes"), Decimal(60)),
-    **dict.fromkeys(("h", "hour", "hours"), Decimal(3600)),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), Decimal(1)),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), Decimal(60)),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), Decimal(3600)),
     **dict.fromkeys(("d", "day", "days"), Decimal(86400)),
 }
+"""In any case."""
 COUNTS = {
-    **dict.fromkeys(("k", "thousand"), 10**3),
-    **dict.fromkeys(("M", "million"), 10**6),
-    **dict.fromkeys(("G", "billion"), 10**9),
-    **dict.fromkeys(("T", "trillion"), 10**12),
+    **dict.fromkeys(("k", "thousand", "thousands"), 10**3),
+    **dict.fromkeys(("m", "million", "millions"), 10**6),
+    **dict.fromkeys(("g", "billion", "billions"), 10**9),
+    **dict.fromkeys(("t", "trillion", "trillions"), 10**12),
 }
+"""In any case."""
 MOST = 10**24
 """Beyond it a number is a mistake."""
 
@@ -42,7 +46,9 @@ LEAST_BARE_RATE = 1000
 Amount = str | float
 """A number in the base unit (bytes, seconds, rows), or a text with a unit."""
 
-_NUMBER = r"[0-9][0-9_,]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?"
+# A comma stands before three digits alone: in much of the world 2,5 is two and a half, and must not become 25.
+_WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9][0-9_]*)"
+_NUMBER = rf"{_WHOLE}(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?"
 _PART = re.compile(rf"\s*({_NUMBER})\s*([A-Za-zµ]*)\s*")
 
 
@@ -75,10 +81,10 @@ def rate(given: Amount, what: str = "bandwidth") -> float:
     """
     example = "'2 GB/s', '16 Gbit/s' or 2e9"
     if isinstance(given, str):
-        text = re.sub(r"\s*(/\s*s|ps)\s*$", "", given)
-        bits = re.fullmatch(rf"\s*({_NUMBER})\s*([kMGT]?)(?:bit|b)\s*", text)
+        text = re.sub(r"\s*(/\s*(?i:s|secs?|seconds?)|ps)\s*$", "", given)
+        bits = re.fullmatch(rf"\s*({_NUMBER})\s*([kKMGT]?)(?:bits?|b)\s*", text)
         if bits:
-            scale = 1000 ** " kMGT".index(bits[2] or " ")
+            scale = 1000 ** " KMGT".index(bits[2].upper() or " ")
             found = _decimal(bits[1], given, what, example) * scale / 8
         elif text == given and _PART.fullmatch(text) and not _bare(text):
             raise SizeError(f"{what}={given!r} is a size, not a speed. Write {example}.")
@@ -106,9 +112,11 @@ def seconds(given: Amount, what: str = "time") -> float:
     total, at = Decimal(0), 0
     while at < len(given):
         part = _PART.match(given, at)
-        if not part or part[2] not in SECONDS:
-            raise SizeError(f"{what}={given!r} is no time that is understood. Write {example}.")
-        total += _decimal(part[1], given, what, example) * SECONDS[part[2]]
+        if not part or part[2].lower() not in SECONDS:
+            raise SizeError(
+                f"{what}={given!r} is no time that is understood. Write {example}.{_commas(given)}"
+            )
+        total += _decimal(part[1], given, what, example) * SECONDS[part[2].lower()]
         at = part.end()
     return _positive(total, given, what, example)
 
@@ -153,6 +161,15 @@ def show_count(found: float) -> str:
     return f"{found:,.0f}"
 
 
+def show_many(found: float, one: str) -> str:
+    """A count in full, and its noun.
+
+    >>> show_many(1, "row"), show_many(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{show_count(found)} {one}{'' if found == 1 else 's'}"
+
+
 def _show(found: float, scales: list[tuple[int, str]], digits: int) -> str:
     for number, (scale, unit) in enumerate(scales):
         # Rounded first: 999,999 bytes are 1 MB in four digits, not 1000 kB.
@@ -177,9 +194,11 @@ def _one(
         return _limited(Decimal(given), shown, what)
     part = _PART.fullmatch(given)
     unit = part[2] if part else ""
+    # No unit of bytes is in small letters alone, so that these are only found as they are written.
+    unit = unit if unit in units else unit.lower()
     if not part or (unit and unit not in units):
         known = f" Units are {', '.join(units)}." if part and units else ""
-        raise SizeError(f"{what}={shown!r} is not understood. Write {example}.{known}")
+        raise SizeError(f"{what}={shown!r} is not understood. Write {example}.{known}{_commas(given)}")
     return _limited(_decimal(part[1], shown, what, example) * (units[unit] if unit else 1), shown, what)
 
 
@@ -188,6 +207,11 @@ def _decimal(text: str, given: Amount, what: str, example: str) -> Decimal:
         return Decimal(text.replace(",", "").replace("_", ""))
     except DecimalException:
         raise SizeError(f"{what}={given!r} is not understood. Write {example}.") from None
+
+
+def _commas(text: str) -> str:
+    """What a comma means, where there is one."""
+    return " Commas are for thousands: 2,500 is 2500; for two and a half write 2.5." if "," in text else ""
 
 
 def _limited(found: Decimal, given: Amount, what: str) -> Decimal:

@@ -139,6 +139,12 @@ def written(
     pk.write(evaluate, f"{folder}/evaluate", recipe=fitted, workers=workers)
 
 
+def as_written(train: DataFrame, fitted: pk.FittedRecipe) -> pk.Explanation:
+    """Where rows cross to Python on the way to the dataset; the page tells it."""
+    explanation = pk.explain(fitted.transform(train))
+    return explanation
+
+
 def number_to_beat(train: DataFrame, evaluate: DataFrame, fitted: pk.FittedRecipe) -> pk.Baseline:
     """MLlib's logistic regression on the same tensors."""
     found = pk.baseline(train, fitted, label="late", test=evaluate)

@@ -90,7 +90,7 @@ def divided(run: Run, frame: DataFrame) -> tuple[DataFrame, DataFrame]:
     return train, evaluate
 
 
-def lifted(run: Run, frame: DataFrame) -> pk.Explanation:
+def lifted(run: Run, frame: DataFrame) -> None:
     """A Python function with its boundary, and without."""
     screen = run.screen
     with screen.stage(
@@ -105,24 +105,34 @@ def lifted(run: Run, frame: DataFrame) -> pk.Explanation:
         for name, found in (("udf", before), ("pk.udf", after)):
             screen.say(f"{name}: {found.sentence}")
         run.facts["boundaries"] = {"udf": len(before.boundaries), "pk.udf": len(after.boundaries)}
-    return before
 
 
-def handed_off(run: Run, train: DataFrame, evaluate: DataFrame) -> pk.FittedRecipe:
-    """The recipe, learned, and both parts as shards."""
+def handed_off(run: Run, train: DataFrame, evaluate: DataFrame) -> tuple[pk.FittedRecipe, pk.Explanation]:
+    """The recipe, learned, and both parts as shards, with where the rows that were written crossed to Python."""
     screen = run.screen
     with screen.stage(
         "A recipe, and shards that are tensors already",
         "Features are declared once, learn from the training days alone, and are Spark's own expressions.",
     ):
         screen.code(
-            "\n".join((source(acts.recipe, whole=True), "", source(acts.learned), source(acts.written)))
+            "\n".join(
+                (
+                    source(acts.recipe, whole=True),
+                    "",
+                    source(acts.learned),
+                    source(acts.written),
+                    source(acts.as_written),
+                )
+            )
         )
         with screen.busy("learning"):
             fitted = run.on_spark(lambda: acts.learned(train))
         began = time.perf_counter()
         run.on_spark(lambda: acts.written(train, evaluate, fitted, run.path, run.options.workers))
         seconds, size = time.perf_counter() - began, 0
+        explanation = acts.as_written(train, fitted)
+        screen.say(f"as written: {explanation.sentence}")
+        run.facts["boundaries"]["written"] = len(explanation.boundaries)
         for name in ("train", "evaluate"):
             ds = pk.open(f"{run.path}/{name}")
             size += ds.bytes
@@ -134,7 +144,7 @@ def handed_off(run: Run, train: DataFrame, evaluate: DataFrame) -> pk.FittedReci
         run.facts["inputs"] = list(fitted.only("x", "ids").inputs)
         run.facts["hand_off"] = {"bytes": size, "seconds": seconds}
         run.facts["feed"] = _fed(run)
-    return fitted
+    return fitted, explanation
 
 
 def _fed(run: Run) -> dict[str, float]:

@@ -92,7 +92,8 @@ def report(
 ) -> Report:
     """What a dataset is and holds, what its recipe learned, how a training was fed, and whether storage keeps up.
 
-    `dataset`: a path, or what `pk.open` gives. Values are told from a bounded sample of blocks spread over it.
+    `dataset`: a path, or what `pk.open` gives. Values are told from a bounded sample of blocks spread over it; those of
+    them that are read whole are checked against their checksums (`CorruptError`), and it is told if others are not.
 
     `out`: a file that gets the page, one HTML file with everything in it (.html, .htm); or the facts, if its name
     ends in .json.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.dtypes import Array
+from penstock.feed.log import WHOLE
 from penstock.feed.stats import Stats, Work
 from penstock.tools.report.log_lines import NUMBERS, WAITS, Logged, LoggedEpoch, Note, Run
 from penstock.tools.report.storage import cut
@@ -128,7 +129,7 @@ def _together(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _steady(epochs: Sequence[LoggedEpoch]) -> LoggedEpoch:
     """The last whole epoch, or else the last that has steps: what the feed does once it runs."""
-    for wanted in (lambda each: each.ended == "whole", lambda each: True):
+    for wanted in (lambda each: each.ended == WHOLE, lambda each: True):
         for epoch in reversed(epochs):
             if wanted(epoch) and epoch.readings and epoch.readings[-1]["step"] > epoch.step:
                 return epoch
@@ -159,12 +160,24 @@ def _epochs(runs: Sequence[Run], time: Axis) -> list[dict[str, Any]]:
                 "rows_per_second": sum(rank["rows"] for rank in ranks) / seconds if seconds else None,
                 "bytes_per_second": sum(rank["bytes"] for rank in ranks) / seconds if seconds else None,
                 "waited_share": slowest["waited_share"],
-                "ended": own[0].ended if len({each.ended for each in own}) == 1 else None,
+                "ended": _ended([each.ended for each in own]),
                 "verdict": slowest["verdict"],
             }
         )
         before = number
     return found[-MOST_EPOCHS:]
+
+
+def _ended(ranks: Sequence[str | None]) -> str | None:
+    """How an epoch ended, where ranks may differ; None where one of them has no end.
+
+    >>> _ended(["whole", "whole"]), _ended(["whole", "left"]), _ended(["whole", None])
+    ('whole', 'left on 1 of 2 ranks', None)
+    """
+    if None in ranks or len(set(ranks)) == 1:
+        return ranks[0] if len(set(ranks)) == 1 else None
+    other = sorted({each for each in ranks if each is not None and each != WHOLE})
+    return "; ".join(f"{each} on {ranks.count(each)} of {len(ranks)} ranks" for each in other)
 
 
 def _numbered(runs: Sequence[Run]) -> list[tuple[int, Run]]:

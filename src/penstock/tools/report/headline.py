@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import listed
-from penstock.tools.size_units import show_bytes, show_count, show_rate
+from penstock.tools.size_units import show_bytes, show_count, show_many, show_rate
 
 NO_LOG = (
     "No training log was given, so nothing is said about the feed. Make one with ds.torch(..., log='log.jsonl'), and "
@@ -53,24 +53,33 @@ def _ready(facts: Mapping[str, Any]) -> str:
     about = facts["dataset"]
     if not about["rows"]:
         return "There is a dataset here, and no row in it."
-    rows = f"{show_count(about['rows'])} rows of {show_bytes(about['row_bytes'], 3)}"
+    rows = f"{show_many(about['rows'], 'row')} of {show_bytes(about['row_bytes'], 3)}"
+    lie = "lies" if about["rows"] == 1 else "lie"
     if about["plain"]:
         files = f"{about['shards']} file{'s' if about['shards'] != 1 else ''}"
         unread = [tensor["name"] for tensor in facts["tensors"] if "unread" in tensor]
         ready = (
             f"but {listed(unread, 3)} cannot be read as it is" if unread else "ready to train on as they are"
         )
-        return f"{rows} lie in {files} of {about['format']}, {ready}."
+        return f"{rows} {lie} in {files} of {about['format']}, {ready}."
     shards = about["shards"]
-    if shards == 1:
-        return f"{rows} lie ready to train on, in one shard."
     even = "even " if facts["shards"]["unevenness"] < 0.01 else ""
-    return f"{rows} lie ready to train on, in {show_count(shards)} {even}shards."
+    where = "in one shard" if shards == 1 else f"in {show_count(shards)} {even}shards"
+    # Of what was not checked nobody knows that it can be trained on.
+    if _unchecked(facts):
+        return f"{rows} {lie} {where}, whose checksums were not all checked."
+    return f"{rows} {lie} ready to train on, {where}."
+
+
+def _unchecked(facts: Mapping[str, Any]) -> int:
+    """Blocks that have checksums, and were not held against them."""
+    sample = facts["sample"]
+    return 0 if facts["dataset"]["plain"] else sample["of_blocks"] - sample["checked_blocks"]
 
 
 def left_out(facts: Mapping[str, Any]) -> list[str]:
     """What the report does not tell, and how to have it told."""
-    feed = facts["feed"]
+    feed, sample = facts["feed"], facts["sample"]
     said = [
         (not facts["dataset"]["rows"], EMPTY),
         (feed is None, NO_LOG),
@@ -83,6 +92,12 @@ def left_out(facts: Mapping[str, Any]) -> list[str]:
             f"{feed['skipped_lines'] if feed else 0} lines of the log could not be read, as when a process is killed.",
         ),
         (facts["dataset"]["plain"], PLAIN),
+        (
+            _unchecked(facts),
+            f"Of {show_count(sample['of_blocks'])} blocks {show_count(sample['checked_blocks'])} were "
+            "read whole and held against their checksums; of damage in the others nothing is said. `penstock verify` "
+            "checks every byte.",
+        ),
         (facts["recipe"] is None and not facts["dataset"]["plain"], NO_RECIPE),
         (facts["boundaries"] is None, NO_EXPLANATION),
     ]

@@ -1,6 +1,7 @@
 """Rows to look at: a bounded sample of blocks spread over a dataset, or all of it where it is small.
 
-`plan` is arithmetic, so that what is read is known before; `read` reads it. `tensors` makes figures of it.
+`plan` is arithmetic, so that what is read is known before; `read` reads it, and checks the blocks it reads whole
+against their checksums. `tensors` makes figures of it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Sample:
     of_rows: int
     blocks: int
     of_blocks: int
+    checked: int
+    """Blocks whose every byte was held against its checksum."""
     tensors: dict[str, Packed]
     refused: dict[str, str]
 
@@ -58,6 +61,7 @@ class Sample:
             "of_rows": self.of_rows,
             "blocks": self.blocks,
             "of_blocks": self.of_blocks,
+            "checked_blocks": self.checked,
             "whole": self.whole,
         }
 
@@ -88,19 +92,20 @@ def read(snapshot: Snapshot) -> Sample:
     manifest, blocks = snapshot.manifest, [int(rows) for rows in snapshot.index.rows]
     pieces = plan(blocks, *_bounds(snapshot)) if manifest.rows else []
     names = [spec.name for spec in manifest.tensors]
+    check = _checked(snapshot, pieces)
     refused: dict[str, str] = {}
     try:
-        found = _read(snapshot, pieces, names)
+        found = _read(snapshot, pieces, names, check)
     except DataError:
         # Of plain files some columns may hold nulls: the others are read all the same.
         found = {}
         for name in names:
             try:
-                found |= _read(snapshot, pieces, [name])
+                found |= _read(snapshot, pieces, [name], check)
             except DataError as error:
                 refused[name] = str(error)
     rows = sum(piece.stop - piece.start for piece in pieces)
-    return Sample(rows, manifest.rows, len(pieces), len(blocks), found, refused)
+    return Sample(rows, manifest.rows, len(pieces), len(blocks), len(check), found, refused)
 
 
 def _bounds(snapshot: Snapshot) -> tuple[int, int]:
@@ -108,15 +113,41 @@ def _bounds(snapshot: Snapshot) -> tuple[int, int]:
     manifest = snapshot.manifest
     fixed = sum(spec.row_bytes for spec in manifest.tensors if not spec.ragged)
     ragged = any(spec.ragged for spec in manifest.tensors)
+    whole = _read_whole(snapshot)
     row = max(fixed, -(-manifest.bytes // manifest.rows) if ragged else 0, 1)
-    whole = ragged or manifest.compression is not None or manifest.storage != "arrow"
     block = max(manifest.bytes // max(len(snapshot.index), 1), row)
     return min(MOST_ROWS, MOST_BYTES // row), min(MOST_BLOCKS, MOST_READ // block if whole else MOST_BLOCKS)
 
 
-def _read(snapshot: Snapshot, pieces: Sequence[Piece], names: Sequence[str]) -> dict[str, Packed]:
+def _read_whole(snapshot: Snapshot) -> bool:
+    """Whether some rows of a block cannot be had without all of it."""
+    manifest = snapshot.manifest
+    ragged = any(spec.ragged for spec in manifest.tensors)
+    return ragged or manifest.compression is not None or manifest.storage != "arrow"
+
+
+def _checked(snapshot: Snapshot, pieces: Sequence[Piece]) -> frozenset[int]:
+    """Blocks that are read whole anyway, so that checking them costs no more reading."""
+    rows = snapshot.index.rows
+    whole = [piece.block for piece in pieces if piece.stop - piece.start == int(rows[piece.block])]
+    if not snapshot.committed:
+        return frozenset()  # other people's files have no checksums
+    if snapshot.manifest.storage != "arrow":
+        # A Parquet file is checked from end to end, which is more than a sample reads.
+        return frozenset(whole if len(whole) == len(rows) else ())
+    return frozenset(piece.block for piece in pieces) if _read_whole(snapshot) else frozenset(whole)
+
+
+def _read(
+    snapshot: Snapshot, pieces: Sequence[Piece], names: Sequence[str], check: frozenset[int]
+) -> dict[str, Packed]:
     def rows(piece: Piece) -> dict[str, Packed]:
-        found = snapshot.blocks.read_rows(piece.block, slice(piece.start, piece.stop), names)
+        own = slice(piece.start, piece.stop)
+        if piece.block in check:
+            whole = snapshot.blocks.read(piece.block, names, True)
+            found = {name: packed[own] for name, packed in whole.items()}
+        else:
+            found = snapshot.blocks.read_rows(piece.block, own, names)
         # Copied, so that of a block that was read whole only these rows stay.
         return {name: joined([packed]) for name, packed in found.items()}
 

@@ -36,15 +36,15 @@ def sizing_facts(ds: Dataset, feed: Mapping[str, Any] | None) -> dict[str, Any] 
     return {**found.to_dict(), "seen": seen}
 
 
-def logged_step(log: Logs) -> tuple[float, int]:
-    """Seconds that a step of a logged training computes, and its rows: what `penstock size --log` asks about."""
+def logged_step(log: Logs) -> tuple[float, int, int]:
+    """Seconds that a step of a logged training computes, its rows, and its ranks: what `penstock size --log` asks."""
     seen = _seen(feed_facts(read_logs(log), ()))
     if seen is None:
         raise SizeError(
             f"log={log!r} shows no step that was taken, and so not how long one takes. Name the log of a training "
             "that ran (log= of a loader), or give the time (--step '12 ms')."
         )
-    return seen["step"], seen["batch_size"]
+    return seen["step"], seen["batch_size"], seen["workers"]
 
 
 def _seen(feed: Mapping[str, Any]) -> dict[str, Any] | None:
