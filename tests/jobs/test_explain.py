@@ -378,6 +378,19 @@ def test_a_script_is_explained(run, spark, tmp_path: Path) -> None:
     assert found["fast"]["findings"][0]["boundary"]["functions"] == ["speed"]
 
 
+def test_a_script_named_relatively_has_an_absolute_file(run, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "s.py").write_text(
+        "import sys\nfrom pathlib import Path\n"
+        "code = sys._getframe().f_code.co_filename\n"
+        "print(Path(__file__).parents[1], code, sys.argv[0])\n1 / 0\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("s.py")
+    assert code == 1
+    assert f"{tmp_path.parent} {tmp_path / 's.py'} s.py\n" in err
+    assert "s.py failed in line 5: ZeroDivisionError" in err
+
+
 def test_a_table_and_files_are_explained(run, spark, tmp_path: Path) -> None:
     spark.range(7).write.parquet(str(tmp_path / "rows"))
     code, out, _ = run(tmp_path / "rows", "--analyze")

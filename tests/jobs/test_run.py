@@ -172,6 +172,53 @@ class TestRows:
         assert "stops with OutOfReach where a whole number leaves 64 bits (*)" in seen.err
         assert "With --exact" in seen.err
 
+    def test_what_a_udf_raises_is_caught_as_ever(self, spark, script, capfd, monkeypatch) -> None:
+        path = script(
+            """
+            from pyspark.errors import PythonException, SparkRuntimeException
+            from pyspark.sql import SparkSession, functions as F
+            from pyspark.sql.functions import udf
+            spark = SparkSession.builder.getOrCreate()
+
+            class Odd(ValueError):
+                pass
+
+            @udf("double")
+            def inverse(n):
+                if n == 1:
+                    raise Odd(f"odd {n}")
+                assert n != 2
+                return 1.0 / n
+
+            def take(rows):
+                try:
+                    return rows.collect()
+                except PythonException as error:
+                    last = str(error).splitlines()[-1].removeprefix("__main__.")
+                    told = error.getMessageParameters()["traceback"].strip().splitlines()[-1]
+                    return [last, told.endswith(last), error.getCondition(), error.getSqlState()]
+                except SparkRuntimeException as error:
+                    return [error.getCondition(), str(error)]
+
+            for n in range(4):
+                print(take(spark.range(n, n + 1).select(inverse("id").alias("x"))))
+            print(take(spark.range(1).select(F.raise_error(F.lit("KeyError: own")))))
+            spark.range(1).select(inverse("id")).toPandas()
+            """
+        )
+        with pytest.raises(Exception, match="ZeroDivisionError"):
+            plainly(path, [], monkeypatch)
+        plain = capfd.readouterr().out
+        assert plain.startswith("['ZeroDivisionError: float division by zero', True, 'PYTHON_EXCEPTION',")
+        report = run_script(path)
+        seen = capfd.readouterr()
+        assert (report.exit_code, report.udfs[0].said) == (1, "lifted")
+        assert seen.out == plain
+        assert (
+            "exceptions.captured.PythonException: An exception was thrown from the Python worker" in seen.err
+        )
+        assert f"of inverse ({path}:10)" in seen.err
+
     def test_exact_keeps_what_java_computes_otherwise(self, spark, script, capfd) -> None:
         path = script(
             """
@@ -325,6 +372,7 @@ class TestEnds:
 
 
 def test_the_patches_are_undone(script) -> None:
+    from pyspark.errors.exceptions import captured
     from pyspark.sql import GroupedData, SparkSession, functions
     from pyspark.sql import udf as classic
     from pyspark.sql.classic.column import Column
@@ -344,6 +392,7 @@ def test_the_patches_are_undone(script) -> None:
         ConnectColumn,
         ConnectFrame,
         functions,
+        captured,
     ]
     before = [dict(vars(owner)) for owner in owners]
     with lifting(Ledger()):

@@ -8,6 +8,7 @@ import sys
 from datetime import date, datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from lift_compare import spark_differences
@@ -17,6 +18,9 @@ from penstock.backends import engine
 from penstock.backends.arrow.python_lists import added
 from penstock.backends.spark.columns import spelled
 from penstock.backends.verify import compared, lifted_outcomes, rows_for, same
+from penstock.errors import NotLifted
+from penstock.expr.lift import lift_function
+from penstock.expr.nodes import Call, Expression
 from penstock.lifted import lift
 
 NAN, INF = math.nan, math.inf
@@ -287,6 +291,67 @@ def test_sums_are_those_of_this_python(numbers: list[float]) -> None:
     assert repr(added(numbers, 0.5, compensated=True)) == repr(compensated(numbers, 0.5))
 
 
+def sum_from_whole(xs: list[float], n: int) -> float:
+    return sum(xs, n)
+
+
+def sum_from_zero(xs: list[float]) -> float:
+    return sum(xs, 0)
+
+
+def sum_from_truth(xs: list[float], b: bool) -> float:
+    return sum(xs, b)
+
+
+def test_a_sum_that_begins_with_a_whole_number_is_not_compensated_from_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CPython 3.12 leaves its loop of ints by a plain addition; from a bool it adds plainly all the way."""
+    monkeypatch.setattr("penstock.expr.lift.lists.COMPENSATED", True)
+    with pytest.raises(NotLifted, match="begins with a whole number, to which this Python adds the first"):
+        lift_function(sum_from_whole)
+    assert "compensated=True" in totals(lift_function(sum_from_zero).value)
+    assert "compensated=False" in totals(lift_function(sum_from_truth).value)
+    monkeypatch.setattr("penstock.expr.lift.lists.COMPENSATED", False)
+    lift_function(sum_from_whole)
+
+
+def totals(expression: Expression) -> str:
+    waiting, found = [expression], ""
+    while waiting:
+        node = waiting.pop()
+        waiting.extend(node.args)
+        if isinstance(node, Call) and node.op == "list_total":
+            found += f"compensated={dict(node.params)['compensated']}"
+    return found
+
+
+def sum_from_text(xs: list[float]) -> float:
+    return sum(xs, "")
+
+
+def sum_from_a_column(xs: list[float], s: str | None) -> float:
+    return sum(xs, s) if s is not None else 0.0
+
+
+def sum_of_written(s: str) -> str:
+    return sum(("a", s), "")
+
+
+def test_texts_are_not_summed_even_where_there_are_none() -> None:
+    assert outcomes(sum_from_text, ([],), ([1.0],)) == ["TypeError", "TypeError"]
+    assert outcomes(sum_from_a_column, ([], "a"), ([1.0], ""), ([], None)) == ["TypeError", "TypeError", 0.0]
+    assert outcomes(sum_of_written, ("b",)) == ["TypeError"]
+
+
+def sum_from_numpy(xs: list[float], x: float) -> float:
+    return sum(xs, np.abs(x))
+
+
+def numpy_among_whole(xs: list[int], x: float) -> bool:
+    return np.abs(x) in xs
+
+
 def nan_found_again(xs: list[float]) -> bool:
     return xs[0] in xs
 
@@ -333,6 +398,8 @@ REFUSED = [
     (squares, r"a comprehension goes through a value that differs from row to row"),
     (in_steps, r"a list is sliced in steps of 2"),
     (from_a_float, r"sum\(\) of whole numbers that begins with a float"),
+    (sum_from_numpy, r"sum\(\) that begins with a numpy\.float64"),
+    (numpy_among_whole, r"a NumPy number among whole numbers"),
     (mixed, r"a list of one type here and of another there"),
     (characters, r"max\(\) goes through the characters of a text"),
     (sorted_list, r"sorted\(\) has no exact expression"),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from lift_compare import spark_differences
 
@@ -123,6 +124,30 @@ def too_many(s: str) -> int:
 
 def too_broken(x: float) -> bool:
     return x in TOO_BROKEN
+
+
+LARGE = {2**53 + 1: "a", 1: "b"}
+
+
+def numpy_in_large(x: float) -> str | None:
+    return LARGE.get(np.floor(x))
+
+
+def numpy_in_large_set(x: float) -> bool:
+    return np.floor(x) in {2**53 + 1, 1}
+
+
+def numpy_in_large_tuple(x: float) -> bool:
+    return np.floor(x) in (2**53 + 1, 1)
+
+
+def test_a_numpy_number_equals_whole_numbers_that_it_does_not_hash_like() -> None:
+    for function in (numpy_in_large, numpy_in_large_set):
+        assert "looked up by its hash among whole numbers beyond 2**53" in str(lift(function).plan)
+    body = lift(numpy_in_large_tuple).body
+    assert body is not None
+    rows = [(2.0**53,), (2.0**53 + 2,), (1.0,), (0.0,)]
+    assert compared(body, numpy_in_large_tuple, rows, seconds=20).differences == ()
 
 
 def test_what_is_too_much_is_refused_with_the_limit() -> None:

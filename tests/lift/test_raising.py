@@ -151,7 +151,7 @@ REFUSED = [
     (shows, r"ChildOfShows has __str__ of its own in Shows"),
     (several, r"raised with 2 values, some of which differ"),
     (numbered, r"chooses another class"),
-    (quoted, r"KeyError shows a text that differs from row to row in quotes"),
+    (quoted, r"KeyError shows a str that differs from row to row as repr\(\) does"),
     (named, r"raised with named or starred arguments"),
     (shadowing, r"two classes of errors are named ValueError"),
 ]

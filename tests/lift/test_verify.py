@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.backends import engine
-from penstock.backends.edge_values import inputs
+from penstock.backends.edge_values import ROWS, inputs
 from penstock.backends.verify import agree, compared, converted, rows_for, same, verify
 from penstock.errors import OutOfReach
 from penstock.expr.lift import lift_function
@@ -115,6 +115,38 @@ def test_rows_are_seeded_and_meet_the_constants() -> None:
     optional = lift_function(texts)
     assert any(row[1] is None for row in rows_for(optional, 100))
     assert next(inputs({}, ratio)) == ()
+
+
+def three(a: float | None, b: float | None, c: float | None, n: int, s: str, t: str) -> bool:
+    return a == b == c == n or s == t
+
+
+def test_any_two_arguments_meet_on_edge_values() -> None:
+    """Shuffled apart, two of six arguments were both nan in hardly a row."""
+    body = lift_function(three)
+    rows = rows_for(body, ROWS)
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert any(row[one] is None and row[other] is None for row in rows)
+        assert any(row[one] != row[one] and row[other] != row[other] for row in rows)
+        assert sum(row[one] == row[other] for row in rows) >= 6
+    assert any(row[:3] == (None, None, None) for row in rows)
+    assert any(row[3] == 0 and all(one == 0 for one in row[:4]) for row in rows)
+    assert any(all(one != one for one in row[:3]) for row in rows)
+    assert sum(row[0] == row[3] for row in rows) >= 3, "a whole number and a float"
+    assert sum(row[4] == row[5] for row in rows) >= 6
+    early = rows[:20]  # of these the time allows in any case
+    assert any(all(one != one for one in row[:3]) for row in early)
+
+
+def either(x: float, y: float) -> int:
+    return math.isnan(x) + math.isnan(y)
+
+
+def test_a_mistake_that_shows_where_two_arguments_are_nan_is_noticed() -> None:
+    def wrong(x: float, y: float) -> int:
+        return int(math.isnan(x) or math.isnan(y))
+
+    assert verify(lift_function(either), wrong).differences
 
 
 CODES = {f"code-{number}": float(number) for number in range(150)}

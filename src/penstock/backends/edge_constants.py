@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.expr.lift.constants import COLLECTIONS
+from penstock.expr.lift.constants import COLLECTIONS, is_named_tuple, range_length
 
 SEED = 7
 FROM_ONE = 16
@@ -92,10 +93,12 @@ def _is_filled(cell: types.CellType) -> bool:
 
 def _opened(value: Any, deeper: int = 2) -> list[Any]:
     """A constant, or some of those in a container."""
-    if type(value) not in COLLECTIONS:
-        return [value] if value is None or type(value) in (bool, int, float, str) else []
+    if type(value) not in COLLECTIONS and not is_named_tuple(value):
+        return _plain(value)
     if not deeper:
         return []
+    if type(value) is range:
+        return _of_range(value)
     found: list[Any] = []
     # A set has another order in every process.
     for one in _some(sorted(value, key=repr) if isinstance(value, set | frozenset) else list(value)):
@@ -104,6 +107,31 @@ def _opened(value: Any, deeper: int = 2) -> list[Any]:
         for one in _some(list(value.values())):
             found += _opened(one, deeper - 1)
     return found
+
+
+def _of_range(numbers: range) -> list[Any]:
+    """Some of a range, which may be longer than any list."""
+    length = range_length(numbers)
+    if length <= FROM_ONE:
+        return [*numbers]
+    chance = random.Random(SEED)
+    return [numbers[0], numbers[-1], *(numbers[chance.randrange(length)] for _ in range(FROM_ONE - 2))]
+
+
+def _plain(value: Any) -> list[Any]:
+    """A constant as columns hold it: members of an IntEnum and scalars of NumPy's are looked for by plain numbers."""
+    if value is None or type(value) in (bool, int, float, str):
+        return [value]
+    if isinstance(value, int):  # by int's own method, since a class of the user's may have others
+        return [int.__index__(value)]
+    if isinstance(value, float):
+        return [float.__float__(value)]
+    if isinstance(value, str):
+        return [str.__str__(value)]
+    numpy = sys.modules.get("numpy")  # one can only be seen where it is imported
+    if numpy is None or not isinstance(value, numpy.generic):
+        return []
+    return [of for of in (value.item(),) if type(of) in (bool, int, float)]
 
 
 def _some(items: list[Any]) -> list[Any]:

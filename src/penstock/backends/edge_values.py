@@ -9,14 +9,16 @@ import itertools
 import math
 import random
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from penstock.backends.edge_constants import named_by, written_in
 from penstock.expr.lift.forms import BY_TYPE, Form
 
-ROWS = 240
+ROWS = 300
+MEETINGS = 72
+"""Rows in which two arguments are equal."""
 NEAREST = 3
 """Of the values around a constant that the function names: as many."""
 SEED = 20_240_229
@@ -169,6 +171,7 @@ def _meetings(
     if combinations <= ROWS:
         yield from itertools.product(*pools)
     else:
+        yield from _together(list(arguments.values()), pools)
         shuffled = [chance.sample(pool, len(pool)) for pool in pools]
         for place in range(max(map(len, pools))):
             yield tuple(pool[place % len(pool)] for pool in shuffled)
@@ -177,6 +180,54 @@ def _meetings(
             _random(form, chance) if chance.random() < 0.25 else chance.choice(pool)
             for form, pool in zip(arguments.values(), pools, strict=True)
         )
+
+
+def _together(forms: list[Form], pools: list[list[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Rows in which arguments meet on one value, as those shuffled apart rarely do: first all, then any two."""
+    chance = random.Random(SEED + 1)
+    for asked in TELLING:
+        having = [[value for value in pool if asked(value)] for pool in pools]
+        if sum(map(bool, having)) > 1:
+            yield tuple(chance.choice(some or pool) for some, pool in zip(having, pools, strict=True))
+    pairs = [pair for pair in itertools.combinations(range(len(forms)), 2) if _may_meet(forms, *pair)]
+    rounds = [[(*pair, value) for value in _shared(forms, pools, *pair, chance)] for pair in pairs]
+    # One value of every pair, and then the next.
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*rounds))
+    for one, other, value in itertools.islice(filter(None, turns), MEETINGS):
+        row = [chance.choice(pool) for pool in pools]
+        row[one], row[other] = (_as_form(forms[place], value) for place in (one, other))
+        yield tuple(row)
+
+
+def _may_meet(forms: list[Form], one: int, other: int) -> bool:
+    """Whether two arguments may be equal, but for whole numbers and truth values, which few functions take for one."""
+    return forms[one].type == forms[other].type or {forms[one].kind, forms[other].kind} == {"int", "float"}
+
+
+def _shared(
+    forms: list[Form], pools: list[list[Any]], one: int, other: int, chance: random.Random
+) -> list[Any]:
+    """Values that both of two arguments can have, those first that most often tell."""
+    whole = other if forms[other].kind == "int" else one
+    both = [
+        value
+        for value in pools[whole]
+        if value is not None or (forms[one].optional and forms[other].optional)
+    ]
+    mixed = chance.sample(both, len(both))
+    return sorted(mixed, key=lambda value: not any(asked(value) for asked in TELLING))
+
+
+def _as_form(form: Form, value: Any) -> Any:
+    return float(value) if form.kind == "float" and isinstance(value, int) else value
+
+
+TELLING: tuple[Callable[[Any], bool], ...] = (
+    lambda value: isinstance(value, float) and math.isnan(value),
+    lambda value: value is None,
+    lambda value: isinstance(value, int | float) and value == 0,
+)
+"""Whether a value is nan, None, or 0."""
 
 
 def _pool(form: Form, written: Sequence[Any], named: Sequence[Any]) -> list[Any]:

@@ -145,7 +145,7 @@ def _run(path: Path, arguments: Sequence[str]) -> tuple[dict[str, Any], Sequence
         raise MissingDependency("pyspark", extra="spark") from error
     code = _compiled(path)
     module = types.ModuleType("__main__")
-    module.__file__ = str(path)
+    module.__file__ = str(path.absolute())
     with (
         _as_main(module, path, arguments),
         _sessions_stay(),
@@ -167,15 +167,14 @@ def _run(path: Path, arguments: Sequence[str]) -> tuple[dict[str, Any], Sequence
 
 def _compiled(path: Path) -> types.CodeType:
     try:
-        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        return compile(path.read_bytes(), str(path.absolute()), "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         raise PenstockError(f"{path} is not Python that can run: {error}.") from error
 
 
 def _line_of(error: BaseException, path: Path) -> str:
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
-    ]
+    own = str(path.absolute())
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
     return f" in line {lines[0]}" if lines else ""
 
 

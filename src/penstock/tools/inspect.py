@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import humane_bytes
+from penstock.tools.size_units import show_many
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from penstock.feed.dataset import Dataset
 
 BARS, BAR_WIDTH = 16, 32
@@ -38,18 +42,28 @@ def as_json(ds: Dataset) -> str:
 
 
 def show(ds: Dataset) -> None:
-    """Print the page."""
+    """Print the page; where no terminal reads it, without the blanks that fill its lines up."""
     from rich.console import Console
+
+    console = Console()
+    if console.is_terminal:
+        _draw(ds, console)
+        return
+    page = io.StringIO()
+    _draw(ds, Console(file=page, width=console.width, color_system=None))
+    print("\n".join(line.rstrip() for line in page.getvalue().splitlines()))
+
+
+def _draw(ds: Dataset, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
     found = facts(ds)
-    console = Console()
     console.print(found["path"], style="bold", highlight=False, markup=False, soft_wrap=True)
     about = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     about.add_row("version", _versions(ds))
     about.add_row("rows", f"{ds.rows:,}")
-    about.add_row("size", f"{humane_bytes(ds.bytes)} in {len(ds.shards)} shards")
+    about.add_row("size", f"{humane_bytes(ds.bytes)} in {show_many(len(ds.shards), 'shard')}")
     about.add_row("fingerprint", ds.fingerprint)
     for place, tensor in enumerate(found["tensors"]):
         about.add_row("" if place else "tensors", Text(tensor))

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.tools.run_failures import Raising
 from penstock.tools.run_report import Outcome, UdfReport
 from penstock.tools.run_settled import shipped
 
@@ -66,6 +67,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._entries: dict[int, Entry] = {}  # an entry holds its function, so that the id stays its own
+        self.raising = Raising()
         self._shipped: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
 
     def made(self, udf: Any) -> None:

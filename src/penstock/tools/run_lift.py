@@ -208,23 +208,23 @@ class Lifter:
         outcome = Outcome(
             True, expression=shown(repr(lifted.body.value)), limits=made.plan.limits, near=made.plan.near
         )
-        return _Decision(made, outcome, _raises(made.plan.expression))
+        faults = _faults(made.plan.expression)
+        self.ledger.raising.may(function, faults)
+        return _Decision(made, outcome, bool(faults))
 
 
-def _raises(expression: Expression | None) -> bool:
-    """Whether an expression has rows for which it raises. Arguments always fit: their types are the columns' own."""
-    waiting, seen = [expression], set[int]()
+def _faults(expression: Expression | None) -> list[str]:
+    """What an expression raises in some rows. Arguments always fit: their types are the columns' own."""
+    found, waiting, seen = list[str](), [expression], set[int]()
     while waiting:
         one = waiting.pop()
         if one is None or id(one) in seen:
             continue
         if isinstance(one, Operation) and one.op == "raise_faults":
-            faults = dict(one.params)["faults"]
-            if not all(_UNFIT.fullmatch(fault) for fault in faults):
-                return True
+            found += [fault for fault in dict(one.params)["faults"] if not _UNFIT.fullmatch(fault)]
         seen.add(id(one))
         waiting.extend(one.args)
-    return False
+    return found
 
 
 def _bound(function: Any, call: Call) -> dict[str, Any]:

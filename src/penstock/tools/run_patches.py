@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.tools.run_derived import NO_COLUMNS, NOT_FOLLOWED, Derived, carries, followed, source_of
+from penstock.tools.run_failures import converting
 from penstock.tools.run_ledger import KEY, Ledger, call_of
 from penstock.tools.run_lift import Lifter
 from penstock.tools.run_places import KEYS, Places
@@ -75,6 +76,10 @@ def lifting(ledger: Ledger, exact: bool = False) -> Iterator[None]:
             for name in ("agg", "count", "sum", "avg", "mean", "min", "max"):
                 if name in vars(classes.grouped):
                     patch(classes.grouped, name, functools.partial(_placing, places.aggregate, busy))
+        with suppress(ImportError):  # where pyspark is the client of a server alone
+            from pyspark.errors.exceptions import captured
+
+            patch(captured, "convert_exception", lambda original: converting(original, ledger.raising))
         for module in _function_modules():
             for name in _functions(module):
                 patch(module, name, followed)

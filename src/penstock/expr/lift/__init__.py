@@ -173,7 +173,7 @@ def _inferred(machine: Machine, value: Value | None) -> Form:
         found = next(typed.type for _, typed in cases if typed.kind == "list")
         assert found is not None
         return Form("list", found, optional=True)
-    kinds = {"float" if kind == "numpy" else kind for kind in kinds}
+    kinds = {{"numpy": "float", "numpy_bool": "bool"}.get(kind, kind) for kind in kinds}
     if kinds and kinds <= {"int", "float"}:
         kind = "float" if "float" in kinds else "int"
     elif len(kinds) == 1 and kinds <= set(TYPES):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NoReturn
 
 from penstock.expr.lift.machine import REACH, Machine
 from penstock.expr.lift.values import GREATEST, LEAST, NUMBERS, Symbol, Typed, Value
@@ -29,6 +30,7 @@ SIGNS = {
     "LShift": "<<",
     "RShift": ">>",
 }
+LOGICAL = ("BitAnd", "BitOr", "BitXor")
 BITS = {"BitAnd": "and", "BitOr": "or", "BitXor": "xor", "LShift": "lshift", "RShift": "rshift"}
 
 
@@ -52,6 +54,8 @@ def as_int(machine: Machine, x: Typed) -> Typed:
 
 def operate(machine: Machine, name: str, a: Typed, b: Typed) -> Value:
     """`a <operator> b`, by the operator's name in Python's syntax tree."""
+    if "numpy_bool" in (a.kind, b.kind):
+        return _numpy_truths(machine, name, a, b)
     if a.kind in NUMBERS and b.kind in NUMBERS:
         if name in BITS:
             return _bits(machine, name, a, b)
@@ -217,16 +221,39 @@ def _numpy(machine: Machine, name: str, a: Typed, b: Typed) -> Value:
     return machine.one("numpy", machine.trees.make(ops[name], as_float(machine, a), as_float(machine, b)))
 
 
+def _numpy_truths(machine: Machine, name: str, a: Typed, b: Typed) -> Value:
+    """A truth value of NumPy's and another value."""
+    kinds = {a.kind, b.kind}
+    if kinds <= {"bool", "numpy_bool"} and name in LOGICAL:
+        return _logical(machine, name, "numpy_bool", a.held, b.held)
+    if kinds & {"float", "numpy"}:  # float64, and so is what comes out
+        return _numpy(machine, name, a, b)
+    refuse_numpy_truth(machine, SIGNS[name])
+
+
+def refuse_numpy_truth(machine: Machine, doing: str) -> NoReturn:
+    """Refuse what NumPy does with its truth values in another way than Python with bools, or not at all."""
+    machine.refuse(
+        f"{doing} of a truth value of NumPy's follows NumPy's rules",
+        "Write bool(np.isnan(x)), or math.isnan(x); bool(...) around a comparison.",
+    )
+
+
+def _logical(machine: Machine, name: str, kind: str, a: Expression, b: Expression) -> Value:
+    """`&`, `|` and `^` of truth values."""
+    trees = machine.trees
+    if name == "BitXor":
+        return machine.one(kind, trees.make("ne", a, b))
+    return machine.one(kind, (trees.both if name == "BitAnd" else trees.either)(a, b))
+
+
 def _bits(machine: Machine, name: str, a: Typed, b: Typed) -> Value:
     if not {a.kind, b.kind} <= {"bool", "int"}:
         machine.fail(
             "TypeError", f"unsupported operand type(s) for {SIGNS[name]}: '{a.python}' and '{b.python}'"
         )
-    if a.kind == b.kind == "bool" and name in ("BitAnd", "BitOr", "BitXor"):
-        trees = machine.trees
-        if name == "BitXor":
-            return machine.one("bool", trees.make("ne", a.held, b.held))
-        return machine.one("bool", (trees.both if name == "BitAnd" else trees.either)(a.held, b.held))
+    if a.kind == b.kind == "bool" and name in LOGICAL:
+        return _logical(machine, name, "bool", a.held, b.held)
     x, y = as_int(machine, a), as_int(machine, b)
     found = machine.trees.make("int_bits", x.held, y.held, params={"operation": BITS[name]})
     if name in ("LShift", "RShift"):
@@ -245,13 +272,19 @@ def negative(machine: Machine, x: Typed) -> Value:
         return _ints(machine, "Sub", machine.typed(0), as_int(machine, x))
     if x.kind in ("float", "numpy"):
         return machine.one(x.kind, machine.trees.make("negate", x.held))
+    if x.kind == "numpy_bool":
+        refuse_numpy_truth(machine, "-")
     machine.fail("TypeError", f"bad operand type for unary -: '{x.python}'")
 
 
 def positive(machine: Machine, x: Typed) -> Value:
     """+x."""
+    if x.kind == "numpy":  # another object than x, unlike +x of Python's own
+        return machine.one("numpy", x.held)
     if x.kind in NUMBERS:
         return Symbol(((machine.trees.true, as_int(machine, x) if x.kind == "bool" else x),))
+    if x.kind == "numpy_bool":
+        refuse_numpy_truth(machine, "+")
     machine.fail("TypeError", f"bad operand type for unary +: '{x.python}'")
 
 
@@ -259,6 +292,8 @@ def inverted(machine: Machine, x: Typed) -> Value:
     """~x."""
     if x.kind in ("bool", "int"):
         return _ints(machine, "Sub", machine.typed(-1), as_int(machine, x))
+    if x.kind == "numpy_bool":
+        return machine.one("numpy_bool", machine.trees.negated(x.held))
     machine.fail("TypeError", f"bad operand type for unary ~: '{x.python}'")
 
 
@@ -266,6 +301,8 @@ def absolute(machine: Machine, x: Typed) -> Value:
     """abs(x)."""
     if x.kind in ("float", "numpy"):
         return machine.one(x.kind, machine.trees.make("abs", x.held))
+    if x.kind == "numpy_bool":
+        refuse_numpy_truth(machine, "abs()")
     if x.kind not in ("bool", "int"):
         machine.fail("TypeError", f"bad operand type for abs(): '{x.python}'")
     number = as_int(machine, x)

@@ -101,13 +101,31 @@ def _refuse_shared(reader: Reader, name: str, before: Seq, what: str) -> None:
             f"{what} changes {name!r} in its place, which comes from outside the function",
             "Make a new list of it first: list(...).",
         )
+    if any(_holds(value, before.born) for value in reader.going):
+        reader.machine.refuse(
+            f"{what} changes {name!r} in its place while a loop goes through it",
+            "Go through a copy: for value in list(name).",
+        )
     held = [value for other, value in reader.variables.items() if other != name]
     for value in (*held, *reader.given, *before.items):
-        if any(one.born & before.born for one in seqs_in(value)):
+        if _holds(value, before.born):
             reader.machine.refuse(
                 f"{what} changes {name!r} in its place, which something else may stand for too",
                 "Make a new list: name = name + [value].",
             )
+
+
+def _holds(value: Value, born: frozenset[int]) -> bool:
+    """Whether a list in a value may be one that was made at one of these places."""
+    return any(one.born & born for one in seqs_in(value))
+
+
+def is_named(reader: Reader, value: Value) -> bool:
+    """Whether something else stands for a list in a value as well, so that the two have to change together."""
+    born = frozenset[int]().union(*(one.born for one in seqs_in(value))) - OUTSIDE
+    if not born:
+        return False
+    return any(_holds(held, born) for held in (*reader.variables.values(), *reader.given, *reader.going))
 
 
 def augmented(reader: Reader, node: ast.AugAssign) -> None:

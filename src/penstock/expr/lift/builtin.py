@@ -5,17 +5,20 @@ Each takes the machine and the arguments' values. `penstock.expr.lift.calls` dec
 
 from __future__ import annotations
 
+import abc
 import bisect
 import sys
-from collections.abc import Callable, Sequence
+import types
+import typing
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from penstock.expr.lift.arithmetic import absolute, operate
 from penstock.expr.lift.comparison import compare, truth
 from penstock.expr.lift.conversion import rounded, to_bool, to_float, to_int, to_text
-from penstock.expr.lift.known import is_plain, items_of, plain
-from penstock.expr.lift.lists import all_true, any_true, summed
+from penstock.expr.lift.known import is_plain, items_of, native, plain
+from penstock.expr.lift.lists import all_true, any_true, refuse_text, summed
 from penstock.expr.lift.lists import best as best_of_list
 from penstock.expr.lift.machine import Machine
 from penstock.expr.lift.texts import length
@@ -23,6 +26,8 @@ from penstock.expr.lift.values import PYTHON_NAMES, Known, Seq, Symbol, Typed, V
 from penstock.expr.nodes import Expression
 
 Builtin = Callable[[Machine, Sequence[Value]], Value]
+CHECKS = (type.__instancecheck__, abc.ABCMeta.__instancecheck__)
+"""Where an object's class is all that isinstance() asks for. A metaclass with another may ask for anything."""
 
 
 def _of_one(handle: Callable[[Machine, Typed], Value], name: str) -> Builtin:
@@ -65,6 +70,7 @@ def _sum(machine: Machine, args: Sequence[Value]) -> Value:
         return summed(machine, args[0], args[1] if len(args) > 1 else Known(0))
     values = items_of(machine, args[0], "sum()")
     total = args[1] if len(args) > 1 else Known(0)
+    refuse_text(machine, total)
     for place, value in enumerate(values):
         if place:
             _refuse_compensated(machine, value)
@@ -140,13 +146,10 @@ def _round(machine: Machine, args: Sequence[Value]) -> Value:
 
 
 def _isinstance(machine: Machine, args: Sequence[Value]) -> Value:
+    if len(args) != 2:
+        machine.fail("TypeError", f"isinstance expected 2 arguments, got {len(args)}")
     value, wanted = args
-    if isinstance(wanted, Seq):
-        classes = tuple(item.value for item in wanted.items if isinstance(item, Known))
-    elif isinstance(wanted, Known):
-        classes = wanted.value if isinstance(wanted.value, tuple) else (wanted.value,)
-    else:
-        machine.refuse("isinstance() of a class that differs from row to row", "Name the class.")
+    classes = tuple(_classes_in(machine, wanted))
     if isinstance(value, Seq):
         return Known(issubclass(value.kind, classes))
     if isinstance(value, Known):
@@ -156,6 +159,20 @@ def _isinstance(machine: Machine, args: Sequence[Value]) -> Value:
         if issubclass(_class_of(machine, typed), classes):
             found = machine.trees.either(found, guard)
     return _decided(machine, found)
+
+
+def _classes_in(machine: Machine, wanted: Value) -> Iterator[type]:
+    """The classes that isinstance() is given: one, or tuples of them in each other."""
+    if isinstance(wanted, Seq) and wanted.kind is tuple:
+        for one in wanted.items:
+            yield from _classes_in(machine, one)
+    elif isinstance(wanted, Known) and typing.get_origin(wanted.value) in (typing.Union, types.UnionType):
+        for one in typing.get_args(wanted.value):
+            yield from _classes_in(machine, Known(one))
+    elif isinstance(wanted, Known) and getattr(type(wanted.value), "__instancecheck__", None) in CHECKS:
+        yield wanted.value
+    else:
+        machine.refuse("isinstance() of something else than plain classes", "Name the classes.")
 
 
 def _class_of(machine: Machine, typed: Typed) -> type:
@@ -193,9 +210,16 @@ def _list(machine: Machine, args: Sequence[Value]) -> Value:
 
 
 def _enumerate(machine: Machine, args: Sequence[Value]) -> Value:
-    start = args[1].value if len(args) > 1 and isinstance(args[1], Known) else 0
+    if len(args) > 2:
+        machine.fail("TypeError", f"enumerate() takes at most 2 arguments ({len(args)} given)")
+    start = args[1] if len(args) > 1 else Known(0)
     items = items_of(machine, args[0], "enumerate()")
-    return Seq(tuple(Seq((Known(place), item)) for place, item in enumerate(items, start)), enumerate)
+    if not isinstance(start, Known):
+        machine.refuse("enumerate() from a number that differs from row to row", "Add it in the loop.")
+    numbers = native(
+        machine, lambda first: tuple(number for number, _ in enumerate(items, first)), [start], {}
+    )
+    return Seq(tuple(map(Seq, zip(items_of(machine, numbers, "enumerate()"), items, strict=True))), enumerate)
 
 
 def _zip(machine: Machine, args: Sequence[Value]) -> Value:

@@ -13,36 +13,99 @@ from penstock.expr.lift.constants import is_quiet
 from penstock.expr.lift.known import holds_values
 from penstock.expr.lift.lists import in_list
 from penstock.expr.lift.machine import Machine
-from penstock.expr.lift.values import NUMBERS, Known, Seq, Typed, Value
-from penstock.expr.nodes import Expression, Literal
+from penstock.expr.lift.values import NUMBERS, Known, Seq, Typed, Value, kind_of
+from penstock.expr.nodes import Call, Expression, Literal
 from penstock.expr.ops.python import EXACT_INTS
 from penstock.expr.types import FLOAT64
 
 OPS = {"Eq": "eq", "NotEq": "ne", "Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge"}
 TURNED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+REALS = ("float", "numpy")
+"""Kinds of which a value may be nan."""
 SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 def compare(machine: Machine, op: str, left: Value, right: Value) -> Expression:
     """Whether `left <op> right`, by the operation's name in the table."""
+    return truth(machine, compared(machine, op, left, right))
+
+
+def compared(machine: Machine, op: str, left: Value, right: Value) -> Value:
+    """`left <op> right` as a value: a bool, or a truth value of NumPy's where one side is NumPy's."""
     if isinstance(left, Known) and isinstance(right, Known):
         return _known(machine, op, left.value, right.value)
     if isinstance(left, Seq) and isinstance(right, Seq) and left.kind is right.kind and not left.once:
-        return _in_order(machine, op, left.items, right.items)
+        return machine.one("bool", _in_order(machine, op, left.items, right.items))
     if isinstance(left, Seq) or isinstance(right, Seq):
         machine.refuse("a tuple or list is compared with something else", "Compare its elements.")
-    found = machine.over([left, right], lambda a, b: machine.one("bool", _compare(machine, op, a, b)))
-    return truth(machine, found)
+    return machine.over(
+        [left, right], lambda a, b: machine.one(_kind_of_truth(a, b), _compare(machine, op, a, b))
+    )
+
+
+def _kind_of_truth(a: Typed, b: Typed) -> str:
+    """What a comparison of two types gives."""
+    numpys = {a.kind, b.kind} & {"numpy", "numpy_bool"}
+    # NumPy leaves these to Python.
+    left_out = {a.kind, b.kind} & {"none", "date", "datetime", "days"}
+    return "numpy_bool" if numpys and not left_out else "bool"
+
+
+def same_or_equal(machine: Machine, left: Value, right: Value) -> Expression:
+    """Whether they are one object or equal, as sequences compare their elements: one nan is then equal to itself."""
+    if isinstance(left, Known) and isinstance(right, Known) and left.value is right.value:
+        return machine.trees.true
+    if isinstance(left, Seq) or isinstance(right, Seq):
+        return compare(machine, "eq", left, right)
+    return truth(machine, machine.over([left, right], lambda a, b: _same_or_equal(machine, a, b)))
+
+
+def _same_or_equal(machine: Machine, a: Typed, b: Typed) -> Value:
+    if a.kind in REALS and b.kind in REALS:
+        if a is b:
+            return machine.one("bool", machine.trees.true)
+        if may_be_one(a.held, b.held):
+            machine.refuse(
+                "a float may be compared with itself in a tuple, a list or by `in`, where Python takes one nan "
+                "for equal",
+                "Compare the numbers themselves by ==, or leave out nan before.",
+            )
+    return machine.one("bool", _compare(machine, "eq", a, b))
+
+
+def may_be_one(a: Expression, b: Expression) -> bool:
+    """Whether two floats may be one object, and nan."""
+    left, right = _sources(a), _sources(b)
+    # Which element of a list is taken differs from row to row.
+    return any(one is other or (_is_element(one) and _is_element(other)) for one in left for other in right)
+
+
+def _sources(expr: Expression) -> list[Expression]:
+    """What a float may come from unchanged, but for what is never nan."""
+    if isinstance(expr, Literal):
+        return [expr] if isinstance(expr.value, float) and math.isnan(expr.value) else []
+    if isinstance(expr, Call):
+        if expr.op == "when":
+            return [source for value in (*expr.of[1::2], expr.of[-1]) for source in _sources(value)]
+        if expr.op == "coalesce":
+            return [source for value in expr.of for source in _sources(value)]
+        if expr.op == "cast":  # of a whole number
+            return []
+    return [expr]
+
+
+def _is_element(expr: Expression) -> bool:
+    return isinstance(expr, Call) and expr.op in ("list_at", "list_best")
 
 
 def _in_order(machine: Machine, op: str, left: tuple[Value, ...], right: tuple[Value, ...]) -> Expression:
     """Sequences, by the first elements that are not equal."""
     trees = machine.trees
     if not left or not right:
-        return _known(machine, op, len(left), len(right))
-    same = compare(machine, "eq", left[0], right[0])
+        return truth(machine, _known(machine, op, len(left), len(right)))
     if op in ("eq", "ne") and len(left) != len(right):
         return trees.false if op == "eq" else trees.true
+    same = same_or_equal(machine, left[0], right[0])
     decided = machine.decide(same)
     if decided is not None:
         rest = (left[1:], right[1:])
@@ -64,7 +127,7 @@ def _first(machine: Machine, op: str, left: Value, right: Value) -> Expression:
     return compare(machine, op, left, right)
 
 
-def _known(machine: Machine, op: str, left: Any, right: Any) -> Expression:
+def _known(machine: Machine, op: str, left: Any, right: Any) -> Known:
     import operator
 
     for one in (left, right):
@@ -72,9 +135,12 @@ def _known(machine: Machine, op: str, left: Any, right: Any) -> Expression:
         if holds_values(one):
             machine.refuse("a dict of values that differ from row to row is compared", "Compare its values.")
     try:
-        return machine.trees.true if getattr(operator, op)(left, right) else machine.trees.false
+        found = getattr(operator, op)(left, right)
     except TypeError as error:
         machine.fail("TypeError", str(error))
+    if kind_of(found) not in ("bool", "numpy_bool"):
+        machine.refuse(f"a comparison that gives a {type(found).__name__}", "Compare numbers and texts.")
+    return Known(found)
 
 
 def require_quiet(machine: Machine, value: Any) -> None:
@@ -88,6 +154,7 @@ def require_quiet(machine: Machine, value: Any) -> None:
 
 def _compare(machine: Machine, op: str, a: Typed, b: Typed) -> Expression:
     trees = machine.trees
+    a, b = (Typed("bool", x.held) if x.kind == "numpy_bool" else x for x in (a, b))
     if a.kind in NUMBERS and b.kind in NUMBERS:
         return _numbers(machine, op, a, b)
     if a.kind == b.kind and a.kind in ("str", "date", "datetime"):
@@ -108,6 +175,8 @@ def _numbers(machine: Machine, op: str, a: Typed, b: Typed) -> Expression:
     whole = [x.kind in ("bool", "int") for x in (a, b)]
     if a.kind == b.kind == "bool":
         return machine.trees.make(op, a.held, b.held)
+    if "numpy" in (a.kind, b.kind):  # NumPy rounds a whole number to a float first
+        return machine.trees.make(op, as_float(machine, a), as_float(machine, b))
     if all(whole):
         return _bounded(machine, op, as_int(machine, a), as_int(machine, b))
     if any(whole):
@@ -193,7 +262,7 @@ def truth(machine: Machine, value: Value) -> Expression:
 
 def _truth(machine: Machine, x: Typed) -> Expression:
     trees = machine.trees
-    if x.kind == "bool":
+    if x.kind in ("bool", "numpy_bool"):
         return _literal_truth(machine, x.held)
     if x.kind == "none":
         return trees.false

@@ -30,7 +30,9 @@ def elements(reader: Reader, node: ast.GeneratorExp | ast.ListComp) -> list[Valu
                 decided = machine.decide(reader.condition(test))
                 if decided is None:
                     machine.refuse("a comprehension whose length differs from row to row", "Use a sum.")
-                kept = kept and decided
+                kept = decided
+                if not kept:
+                    break
             if kept:
                 found.append(reader.value(node.elt))
     finally:

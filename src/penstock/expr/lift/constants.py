@@ -27,6 +27,9 @@ COLLECTIONS = (*CONTAINERS, *VIEWS, dict, range)
 READABLE = (*COLLECTIONS, str, bytes)
 """Whose elements can be taken without running anything of theirs."""
 
+LONGEST_RANGE = 100_000
+"""Numbers of a range that may be gone through one by one while lifting, or by Python in every row."""
+
 CHANGING = (dict, list, set)
 """Types with methods that change the object in its place."""
 CALENDAR = (datetime.date, datetime.datetime, datetime.time, datetime.timedelta)
@@ -72,6 +75,20 @@ def is_constant(value: Any) -> bool:
     if is_named_tuple(value):
         return all(map(is_constant, value))
     return isinstance(value, enum.Enum) or _is_numpys(value)
+
+
+def range_length(of: range) -> int:
+    """How many numbers a range has: len() knows none beyond 64 bits.
+
+    >>> range_length(range(2**70)) == 2**70, range_length(range(7, 0, -2)), range_length(range(0))
+    (True, 4, 0)
+    """
+    return (of[-1] - of[0]) // of.step + 1 if of else 0
+
+
+def is_long_range(value: Any) -> bool:
+    """Whether it is a range of more numbers than may be gone through."""
+    return type(value) is range and range_length(value) > LONGEST_RANGE
 
 
 def is_named_tuple(value: Any) -> bool:

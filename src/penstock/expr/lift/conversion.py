@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.expr.lift.arithmetic import as_float, as_int, equal
+from penstock.expr.lift.arithmetic import as_float, as_int, equal, refuse_numpy_truth
 from penstock.expr.lift.comparison import _truth as truth_of
 from penstock.expr.lift.forms import Form
 from penstock.expr.lift.machine import REACH, Machine
@@ -33,7 +33,7 @@ def whole_of(machine: Machine, x: Expression, nan: str, infinite: str) -> Symbol
 
 def to_int(machine: Machine, x: Typed) -> Value:
     """int(x)."""
-    if x.kind in ("bool", "int"):
+    if x.kind in ("bool", "int", "numpy_bool"):
         return _same(machine, as_int(machine, x))
     if x.kind in ("float", "numpy"):
         return whole_of(
@@ -60,7 +60,7 @@ def to_int(machine: Machine, x: Typed) -> Value:
 
 def to_float(machine: Machine, x: Typed) -> Value:
     """float(x)."""
-    if x.kind in ("bool", "int", "float", "numpy"):
+    if x.kind in ("bool", "int", "float", "numpy", "numpy_bool"):
         return machine.one("float", as_float(machine, x))
     if x.kind == "str":
         trees = machine.trees
@@ -85,7 +85,7 @@ def to_text(machine: Machine, x: Typed) -> Value:
         return _same(machine, x)
     if x.kind == "int":
         return machine.one("str", trees.make("cast", x.held, params={"to": "string"}))
-    if x.kind == "bool":
+    if x.kind in ("bool", "numpy_bool"):
         return machine.one("str", trees.choose(x.held, machine.text("True"), machine.text("False")))
     if x.kind == "none":
         return machine.one("str", machine.text("None"))
@@ -137,6 +137,8 @@ def rounded(machine: Machine, x: Typed, digits: int | None) -> Value:
         if digits is not None and digits < 0:
             return _rounded_whole(machine, as_int(machine, x), -digits)
         return _same(machine, as_int(machine, x))
+    if x.kind == "numpy_bool":
+        refuse_numpy_truth(machine, "round()")
     if x.kind not in ("float", "numpy"):
         machine.fail("TypeError", f"type {x.python} doesn't define __round__ method")
     if digits is None:
@@ -174,6 +176,8 @@ def returned(machine: Machine, x: Typed, declared: Form) -> Expression:
     trees = machine.trees
     if x.kind == "none":
         return trees.literal(None, declared.type)
+    if x.kind == "numpy_bool":  # as where rows run in Python: by its item()
+        return returned(machine, Typed("bool", x.held), declared)
     if x.kind == declared.kind or (x.kind, declared.kind) == ("numpy", "float"):
         if x.kind == "list" and x.type is not None and x.type.item != declared.type.item:
             machine.refuse(

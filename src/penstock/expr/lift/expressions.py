@@ -14,9 +14,9 @@ from typing import Any
 
 from penstock.expr.lift import operators
 from penstock.expr.lift.arithmetic import UNARY, operate
-from penstock.expr.lift.assignment import assign, refuse_once
+from penstock.expr.lift.assignment import assign, is_named, refuse_once
 from penstock.expr.lift.calls import attribute, bound, call, index_of
-from penstock.expr.lift.comparison import OPS, compare, identical, truth
+from penstock.expr.lift.comparison import OPS, compare, compared, identical, truth
 from penstock.expr.lift.comprehensions import elements, elements_and_conditions, first_that_decides, generator
 from penstock.expr.lift.formatting import concatenated, percent, shown
 from penstock.expr.lift.known import is_plain, native, plain, require_readable, wrapped
@@ -50,6 +50,8 @@ class Reader:
         self.depth = depth
         self.given = tuple(variables.values())
         """What the function was called with: the caller may still hold it."""
+        self.going: tuple[Value, ...] = ()
+        """What loops go through at the moment."""
         self.surely = machine.depth
         """How many conditions there are around the statement: what is read under more happens in some rows only."""
         self.hidden: frozenset[str] = frozenset()
@@ -180,7 +182,7 @@ class Reader:
             self.machine.refuse("a dict of keys that differ from row to row", "Use if and elif.")
         for value in values:
             refuse_once(self.machine, value)
-        held = [plain(value) if is_plain(value) else value for value in values]
+        held = [plain(value) if is_plain(value) and not is_named(self, value) else value for value in values]
         return native(self.machine, lambda *names: dict(zip(names, held, strict=True)), given, {})
 
     def _Attribute(self, node: ast.Attribute) -> Value:
@@ -246,25 +248,33 @@ class Reader:
 
     def _Compare(self, node: ast.Compare) -> Value:
         left = self.value(node.left)
-        return self._truth(self._compared(left, list(node.ops), list(node.comparators)))
+        found = self._compared(left, list(node.ops), list(node.comparators))
+        if isinstance(found, Known) or {typed.kind for _, typed in self.machine.symbol(found).cases} != {
+            "bool"
+        }:
+            return found
+        return self._truth(truth(self.machine, found))
 
-    def _compared(self, left: Value, ops: list[ast.cmpop], rest: list[ast.expr]) -> Expression:
+    def _compared(self, left: Value, ops: list[ast.cmpop], rest: list[ast.expr]) -> Value:
+        """The first comparison that does not hold, or the last: what NumPy compares is a truth value of NumPy's."""
         right = self.value(rest[0])
         first = self._comparison(ops[0], left, right)
-        if len(ops) == 1 or self.machine.decide(first) is False:
+        holds = truth(self.machine, first)
+        decided = self.machine.decide(holds)
+        if len(ops) == 1 or decided is False:
             return first
-        others = self.machine.branch(first, lambda: self._compared(right, ops[1:], rest[1:]))
-        return self.machine.trees.false if others is None else self.machine.trees.both(first, others)
+        others = self.machine.branch(holds, lambda: self._compared(right, ops[1:], rest[1:]))
+        if others is None:  # it raises wherever it is asked
+            return Known(False) if decided else first
+        return others if decided else self.machine.merge(holds, others, first)
 
-    def _comparison(self, op: ast.cmpop, left: Value, right: Value) -> Expression:
+    def _comparison(self, op: ast.cmpop, left: Value, right: Value) -> Value:
         name = type(op).__name__
         if name in OPS:
-            return compare(self.machine, OPS[name], left, right)
-        if name in ("In", "NotIn"):
-            found = contained(self.machine, left, right)
-            return found if name == "In" else self.machine.trees.negated(found)
-        found = identical(self.machine, left, right)
-        return found if name == "Is" else self.machine.trees.negated(found)
+            return compared(self.machine, OPS[name], left, right)
+        asked = contained if name in ("In", "NotIn") else identical
+        found = asked(self.machine, left, right)
+        return self._truth(found if name in ("In", "Is") else self.machine.trees.negated(found))
 
     def _IfExp(self, node: ast.IfExp) -> Value:
         condition = self.condition(node.test)
@@ -346,7 +356,10 @@ class Reader:
         if isinstance(container, Seq) and container.once:
             self.machine.fail("TypeError", f"'{container.kind.__name__}' object is not subscriptable")
         if isinstance(container, Seq) and all(map(is_plain, bounds)):
-            items = container.items[slice(*map(plain, bounds))]
+            try:
+                items = container.items[slice(*map(plain, bounds))]
+            except (TypeError, ValueError) as error:  # no whole number, or steps of 0
+                self.machine.fail(type(error).__name__, str(error))
             return self.machine.made(items) if container.kind is list else Seq(items, container.kind)
         if is_plain(container) and all(map(is_plain, bounds)):
             return native(self.machine, lambda c, *b: c[slice(*b)], [container, *bounds], {})

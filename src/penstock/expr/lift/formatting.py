@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Iterator
 
 from penstock.expr.lift.conversion import fixed_text, to_text
 from penstock.expr.lift.known import is_plain, native
@@ -11,6 +12,8 @@ from penstock.expr.lift.machine import Machine
 from penstock.expr.lift.values import Known, Seq, Typed, Value
 
 MOST_DIGITS = 15
+MANUAL = "manual field specification to automatic field numbering"
+AUTOMATIC = "automatic field numbering to manual field specification"
 WIDEST = 1000
 SPEC = re.compile(
     r"(?:(?P<fill>[^{}])?(?P<align>[<>]))?(?P<zero>0)?(?P<width>\d+)?(?:\.(?P<digits>\d+))?(?P<type>[sdf])?"
@@ -84,21 +87,37 @@ def _some(digits: str | None) -> bool:
 def filled(machine: Machine, template: str, args: list[Value], words: dict[str, Value]) -> Value:
     """template.format(...)."""
     parts: list[Value] = []
-    count = 0
-    for before, name, spec, conversion in string.Formatter().parse(template):
+    count, numbered = 0, False
+    for before, name, spec, conversion in _fields(machine, template):
         parts += [Known(before)] if before else []
         if name is None:
             continue
-        if name == "" or name.isdigit():
+        if name == "" or name.isdecimal():
+            if numbered if name == "" else count:
+                machine.fail("ValueError", f"cannot switch from {MANUAL if numbered else AUTOMATIC}")
+            numbered = name != ""
             number = int(name) if name else count
             value = args[number] if number < len(args) else None
-            count += 1
+            count += not numbered
         else:
             value = words.get(name)
         if value is None or conversion or "{" in (spec or ""):
             machine.refuse(f"the template {template!r}", "Use an f-string.")
         parts.append(shown(machine, value, spec or ""))
     return concatenated(machine, parts)
+
+
+def _fields(machine: Machine, template: str) -> Iterator[tuple[str, str | None, str | None, str | None]]:
+    """The pieces of a template; it may be wrong behind some that are right, and then raises after these."""
+    pieces = iter(string.Formatter().parse(template))
+    while True:
+        try:
+            piece = next(pieces, None)
+        except ValueError as error:
+            machine.fail("ValueError", str(error))
+        if piece is None:
+            return
+        yield piece
 
 
 def percent(machine: Machine, template: str, value: Value) -> Value:

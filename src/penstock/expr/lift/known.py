@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-from penstock.expr.lift.constants import READABLE, is_constant
+from penstock.expr.lift.constants import LONGEST_RANGE, READABLE, is_constant, is_long_range
 from penstock.expr.lift.machine import Machine
 from penstock.expr.lift.values import Known, Seq, Symbol, Value
 
@@ -46,6 +47,8 @@ def items_of(machine: Machine, value: Value, what: str) -> list[Value]:
         return list(value.items)
     if isinstance(value, Known):
         require_readable(machine, value.value, f"{what} goes through")
+        if is_long_range(value.value):
+            _refuse_long(machine, what)
         try:
             found = list(value.value)
         except TypeError as error:
@@ -54,6 +57,13 @@ def items_of(machine: Machine, value: Value, what: str) -> list[Value]:
     machine.refuse(
         f"{what} goes through a value that differs from row to row",
         "Go through a constant range, tuple or list; for list columns use Spark's functions.",
+    )
+
+
+def _refuse_long(machine: Machine, what: str) -> NoReturn:
+    machine.refuse(
+        f"{what} goes through a range of more than {LONGEST_RANGE} numbers",
+        "Use a formula, or a shorter range.",
     )
 
 
@@ -78,6 +88,8 @@ def native(machine: Machine, function: Any, args: Sequence[Value], words: dict[s
     named = {word: plain(value) for word, value in words.items()}
     for one in (*given, *named.values()):
         require_constant(machine, one, "it computes with")
+        if is_long_range(one) and _goes_through(function):
+            _refuse_long(machine, f"{function.__name__}()")
     try:
         found = function(*given, **named)
     except Exception as error:
@@ -85,3 +97,14 @@ def native(machine: Machine, function: Any, args: Sequence[Value], words: dict[s
     if isinstance(found, Iterator):  # of zip and its kin
         return Seq(tuple(wrapped(one) for one in found), type(found))
     return wrapped(found)
+
+
+def _goes_through(function: Any) -> bool:
+    """Whether a function may take all elements of what it is given."""
+    return isinstance(function, type | types.BuiltinFunctionType) and function not in (
+        len,
+        bool,
+        str,
+        repr,
+        format,
+    )

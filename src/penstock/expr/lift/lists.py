@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.expr.lift.arithmetic import as_float, as_int
 from penstock.expr.lift.machine import REACH, Machine
-from penstock.expr.lift.values import GREATEST, Known, Symbol, Typed, Value
+from penstock.expr.lift.values import GREATEST, Known, Seq, Symbol, Typed, Value
 from penstock.expr.nodes import Call, Expression
 from penstock.expr.ops.python import EXACT_INTS
 from penstock.expr.types import FLOAT64, Type
@@ -70,16 +70,37 @@ def summed(machine: Machine, value: Value, start: Value) -> Value:
     return over_list(machine, value, "sum()", lambda x: _summed(machine, x, start))
 
 
+def refuse_text(machine: Machine, start: Value) -> None:
+    """sum(xs, "") raises, for an empty list as well."""
+    if isinstance(start, Seq):
+        return
+    for guard, typed in machine.symbol(start).cases:
+        if typed.kind == "str":
+            machine.fault(guard, "TypeError", "sum() can't sum strings [use ''.join(seq) instead]")
+
+
 def _summed(machine: Machine, x: Typed, start: Value) -> Value:
+    refuse_text(machine, start)
     empty = is_empty(machine, x)
 
     def total(first: Typed) -> Value:
         kind = item_kind(x)
+        if first.kind in ("numpy", "numpy_bool"):
+            machine.refuse(f"sum() that begins with a {first.python}", "Begin with a float: float(start).")
         if kind not in ("bool", "int", "float") or first.kind not in ("bool", "int", "float"):
             machine.fail("TypeError", f"unsupported operand type(s) for +: '{first.python}' and '{kind}'")
         if kind == "float":
+            if COMPENSATED and first.kind == "int" and not first.low == first.high == 0:
+                # Its first addition is an int's own; 0 and a float lose nothing.
+                machine.refuse(
+                    "sum() of floats that begins with a whole number, to which this Python adds the first without "
+                    "compensation, and the others with it",
+                    "Begin with a float: sum(xs, float(start)).",
+                )
+            # What begins with a bool is added as if by `+`, from one element to the next.
+            compensated = COMPENSATED and first.kind != "bool"
             found = machine.trees.make(
-                "list_total", x.held, as_float(machine, first), params={"compensated": COMPENSATED}
+                "list_total", x.held, as_float(machine, first), params={"compensated": compensated}
             )
             return machine.one("float", found)
         if first.kind == "float":
@@ -159,6 +180,8 @@ def _compared(machine: Machine, op: str, value: Typed, x: Typed, doing: str) -> 
     """Whether a value is in a list, and the place or the number of times, which counts where it is."""
     trees, kind = machine.trees, item_kind(x)
     numbers = ("bool", "int", "float", "numpy")
+    if value.kind == "numpy_bool":  # equal to what a bool is equal to
+        value = Typed("bool", value.held)
     if value.kind == "list":
         machine.refuse(f"{doing} for a list in a list", "Use an element of it.")
     if value.kind not in numbers or kind not in numbers:
@@ -174,7 +197,12 @@ def _compared(machine: Machine, op: str, value: Typed, x: Typed, doing: str) -> 
         return _present(machine, op, x.held, value.held, trees.true)
     if kind == "bool":
         return _of_truths(machine, op, value, x)
-    if kind == "int" and value.kind in ("float", "numpy"):
+    if kind == "int" and value.kind == "numpy":
+        machine.refuse(
+            f"{doing} for a NumPy number among whole numbers, which it rounds to floats first",
+            "Turn it into a float first: float(...).",
+        )
+    if kind == "int" and value.kind == "float":
         whole = trees.make("cast", value.held, params={"to": "int64"})
         unbroken = trees.make("eq", trees.make("floor", value.held), value.held)
         return _present(machine, op, x.held, whole, unbroken)

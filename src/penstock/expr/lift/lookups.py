@@ -7,21 +7,30 @@ whole numbers, which floats that are whole are equal to. Other keys (tuples, dat
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.expr.lift.arithmetic import as_int
-from penstock.expr.lift.comparison import compare, in_text, require_quiet, truth
-from penstock.expr.lift.constants import COLLECTIONS
+from penstock.expr.lift.comparison import (
+    REALS,
+    compare,
+    in_text,
+    may_be_one,
+    require_quiet,
+    same_or_equal,
+    truth,
+)
+from penstock.expr.lift.constants import COLLECTIONS, is_long_range
 from penstock.expr.lift.known import wrapped
 from penstock.expr.lift.machine import Machine
-from penstock.expr.lift.values import GREATEST, LEAST, Known, Seq, Symbol, Typed, Value, kind_of
+from penstock.expr.lift.values import GREATEST, LEAST, NUMBERS, Known, Seq, Symbol, Typed, Value, kind_of
 from penstock.expr.nodes import Expression
 from penstock.expr.ops.python import EXACT_INTS
 from penstock.expr.vocabulary import Vocabulary
 
 FEW = 16
 """Keys up to which comparing one by one is as quick as a hash."""
+HASHED: tuple[type, ...] = (set, frozenset, dict, type({}.keys()))
 MOST_COMPARED = 400
 MOST_KEYS = 5000
 
@@ -51,27 +60,41 @@ def contained(machine: Machine, item: Value, container: Value) -> Expression:
     trees = machine.trees
     if isinstance(container, Known):
         require_quiet(machine, container.value)
-    if isinstance(container, Known) and isinstance(item, Known):
+    if isinstance(container, Known) and isinstance(item, Known) and not _slowly(item.value, container.value):
         try:
             return trees.true if item.value in container.value else trees.false
         except TypeError as error:
             machine.fail("TypeError", str(error))
     if isinstance(container, Seq):
         return among(machine, item, container.items)
+    if isinstance(container, Known) and type(container.value) is range:
+        if isinstance(item, Seq):
+            return trees.false
+        numbers = container.value
+        return truth(machine, machine.over([item], lambda x: _in_range(machine, x, numbers)))
     if isinstance(container, Known) and type(container.value) in COLLECTIONS:
         members = list(container.value)
         if any(kind_of(member) is None and type(member) is not tuple for member in members):
             machine.refuse(
                 "`in` looks for a value among others than numbers, texts and None", "Use plain constants."
             )
+        if isinstance(item, Symbol) and type(container.value) in HASHED:
+            _check_reals(machine, members, item)
         return among(machine, item, [wrapped(member) for member in members])
     return truth(machine, machine.over([item, container], lambda a, b: in_text(machine, a, b)))
+
+
+def _slowly(item: Any, container: Any) -> bool:
+    """Whether Python goes through a long range to find it, as for all but plain whole numbers."""
+    return is_long_range(container) and type(item) not in (bool, int)
 
 
 def among(machine: Machine, item: Value, members: Sequence[Value]) -> Expression:
     """Whether a value is equal to one of others."""
     plain = [member.value for member in members if isinstance(member, Known)]
-    if len(members) > FEW and len(plain) == len(members) and isinstance(item, Symbol):
+    # A constant nan is there only as the very same object.
+    may_be_nan = any(map(_is_nan, members)) and _may_be_a_constant_nan(machine, item)
+    if len(members) > FEW and len(plain) == len(members) and isinstance(item, Symbol) and not may_be_nan:
         by_hash = _by_vocabulary(machine, dict.fromkeys(plain, True), item)
         if by_hash is not None:
             return by_hash[1]
@@ -80,13 +103,14 @@ def among(machine: Machine, item: Value, members: Sequence[Value]) -> Expression
             f"`in` has more than {MOST_COMPARED} members to compare with",
             "Join with a table of them instead.",
         )
-    # nan is in a tuple only as the very same object.
-    compared = [
-        compare(machine, "eq", item, member)
-        for member in members
-        if not _is_nan(member) and _comparable(item, member)
-    ]
-    return _one_of(machine, compared)
+    return _one_of(
+        machine,
+        [
+            same_or_equal(machine, item, member)
+            for member in members
+            if _comparable(item, member) and (isinstance(item, Known) or may_be_nan or not _is_nan(member))
+        ],
+    )
 
 
 def _comparable(item: Value, member: Value) -> bool:
@@ -96,6 +120,50 @@ def _comparable(item: Value, member: Value) -> bool:
 
 def _is_nan(member: Value) -> bool:
     return isinstance(member, Known) and isinstance(member.value, float) and math.isnan(member.value)
+
+
+def _may_be_a_constant_nan(machine: Machine, item: Value) -> bool:
+    nan = machine.typed(math.nan).held
+    return isinstance(item, Symbol) and any(
+        typed.kind in REALS and may_be_one(typed.held, nan) for _, typed in item.cases
+    )
+
+
+def _in_range(machine: Machine, x: Typed, numbers: range) -> Value:
+    """`x in range(...)`, by arithmetic: a range is never gone through."""
+    trees = machine.trees
+    if x.kind not in (*NUMBERS, "numpy_bool") or not numbers:
+        return Known(False)
+    rising = numbers if numbers.step > 0 else numbers[::-1]
+    step, first, last = rising.step, rising[0], rising[-1]
+    if x.kind in REALS:
+        if is_long_range(numbers) or max(-first, last) > EXACT_INTS:
+            machine.refuse(
+                "`in` looks for a float in a long range, whose numbers Python compares one by one in every row",
+                "Write start <= x < stop and x.is_integer().",
+            )
+        value = Typed("int", trees.make("cast", x.held, params={"to": "int64"}))
+        whole = trees.make("eq", trees.make("floor", x.held), x.held)
+    else:
+        value, whole = as_int(machine, x), trees.true
+        if step > GREATEST:
+            machine.refuse("`in` looks in a range in steps beyond 64 bits", "Use smaller steps.")
+        # The same numbers of 64 bits, in the same steps.
+        first += max(0, -((first - LEAST) // step)) * step
+        last -= max(0, -((GREATEST - last) // step)) * step
+        if first > last:
+            return Known(False)
+    symbol = Symbol(((trees.true, x),))
+    inside = trees.both(
+        compare(machine, "ge", symbol, Known(first)), compare(machine, "le", symbol, Known(last))
+    )
+    found = trees.both(whole, inside)
+    if step > 1:
+        rest = trees.make("int_modulo", value.held, machine.whole(step))
+        on = trees.make("eq", rest, machine.whole(first % step))
+        # The cast of a float that no 64 bits hold is null.
+        found = trees.both(found, on if x.kind not in REALS else trees.make("coalesce", on, trees.false))
+    return machine.one("bool", found)
 
 
 def _one_of(machine: Machine, conditions: Sequence[Expression]) -> Expression:
@@ -122,6 +190,8 @@ def _entries(machine: Machine, table: dict[Any, Any], key: Value) -> Entries:
         machine.fail("TypeError", f"unhashable type: '{key.kind.__name__}'")
     if isinstance(key, Symbol) and any(typed.kind == "list" for _, typed in key.cases):
         machine.fail("TypeError", "unhashable type: 'list'")
+    if isinstance(key, Symbol):
+        _check_reals(machine, table, key)
     if isinstance(key, Symbol) and len(table) > FEW:
         by_hash = _by_vocabulary(machine, table, key)
         if by_hash is not None:
@@ -138,12 +208,29 @@ def _entries(machine: Machine, table: dict[Any, Any], key: Value) -> Entries:
             machine.refuse(f"a dict with the key {one!r} is looked up", "Use texts or numbers as keys.")
         if isinstance(key, Seq) != isinstance(one, tuple):
             continue
-        same = compare(machine, "eq", key, wrapped(one))
+        same = same_or_equal(machine, key, wrapped(one))
         if machine.decide(same) is False:
             continue
         found = wrapped(value) if found is None else machine.merge(same, wrapped(value), found)
         anywhere.append(same)
     return found, _one_of(machine, anywhere)
+
+
+def _check_reals(machine: Machine, table: Iterable[Any], key: Symbol) -> None:
+    """Refuse the floats that hashes find otherwise than comparing does."""
+    kinds = {typed.kind for _, typed in machine.symbol(key).cases}
+    if "numpy" in kinds and any(isinstance(one, int) and abs(one) > EXACT_INTS for one in table):
+        machine.refuse(
+            "a NumPy number is looked up by its hash among whole numbers beyond 2**53",
+            "Turn it into a float first: float(...).",
+        )
+    if any(isinstance(one, float) and math.isnan(one) for one in table) and _may_be_a_constant_nan(
+        machine, key
+    ):
+        machine.refuse(
+            "what may be a constant nan is looked up among keys with a nan, which is found only as one object",
+            "Ask for nan before: math.isnan(x).",
+        )
 
 
 def _by_vocabulary(machine: Machine, table: Mapping[Any, Any], key: Symbol) -> Entries | None:
@@ -172,10 +259,12 @@ def _of_case(machine: Machine, table: Mapping[Any, Any], x: Typed) -> Entries | 
     if x.kind == "str":
         texts = {key: value for key, value in table.items() if type(key) is str and _is_writable(key)}
         return _in_vocabulary(machine, texts, x.held)
-    if x.kind in ("bool", "int"):
+    if x.kind in ("bool", "int", "numpy_bool"):
         numbers = {int(key): value for key, value in table.items() if _is_whole(key)}
         return _in_vocabulary(machine, numbers, as_int(machine, x).held)
-    if x.kind in ("float", "numpy"):
+    if x.kind in REALS:
+        if x.kind == "numpy" and any(isinstance(key, int) and abs(key) > EXACT_INTS for key in table):
+            return None  # NumPy rounds these to floats
         if any(isinstance(key, float) and not _is_whole(key) and not math.isnan(key) for key in table):
             return None
         whole = trees.make("cast", x.held, params={"to": "int64"})

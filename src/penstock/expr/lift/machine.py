@@ -201,7 +201,7 @@ class Machine:
             return Typed("none")
         if kind == "int" and not -(1 << 63) <= value < 1 << 63:
             self.refuse(f"the constant {value} does not fit 64 bits", "Write it as a float.")
-        plain = float(value) if kind == "numpy" else value
+        plain = {"numpy": float, "numpy_bool": bool}.get(kind, lambda same: same)(value)
         try:
             expr = self.trees.literal(plain, TYPES[kind])
         except ExpressionError as error:
@@ -243,6 +243,7 @@ class Machine:
                 type(yes.value) is type(no.value)
                 and kind_of(yes.value) is not None
                 and repr(yes.value) == repr(no.value)
+                and yes.value == yes.value  # two nan may be two objects
             )
             if same:
                 return yes
@@ -273,7 +274,7 @@ class Machine:
             found = a or b
             assert found is not None
             return found
-        if a.expr is None or b.expr is None:
+        if a.expr is None or b.expr is None or a is b:
             return a
         if a.kind == "list" and a.type != b.type:
             self.refuse("a list of one type here and of another there", "Use lists of one type.")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.expr.lift.arithmetic import as_float, as_int, equal
+from penstock.expr.lift.arithmetic import as_float, as_int, equal, refuse_numpy_truth
 from penstock.expr.lift.conversion import is_infinite, whole_of
 from penstock.expr.lift.machine import Machine
 from penstock.expr.lift.values import NUMBERS, Seq, Symbol, Typed, Value
@@ -19,6 +19,8 @@ DOMAIN, RANGE = ("ValueError", "math domain error"), ("OverflowError", "math ran
 
 
 def _real(machine: Machine, x: Typed) -> Expression:
+    if x.kind == "numpy_bool":
+        refuse_numpy_truth(machine, "a function")
     if x.kind not in NUMBERS:
         machine.fail("TypeError", f"must be real number, not {x.python}")
     return as_float(machine, x)
@@ -182,8 +184,10 @@ def _isqrt(machine: Machine, args: Sequence[Typed]) -> Value:
     return Symbol(((trees.true, Typed("int", found, 0, 3_037_000_499)),))
 
 
-def _asked(ask: Callable[[Machine, Expression], Expression]) -> Callable[[Machine, Sequence[Typed]], Value]:
-    return lambda machine, args: machine.one("bool", ask(machine, _real(machine, args[0])))
+def _asked(
+    ask: Callable[[Machine, Expression], Expression], kind: str = "bool"
+) -> Callable[[Machine, Sequence[Typed]], Value]:
+    return lambda machine, args: machine.one(kind, ask(machine, _real(machine, args[0])))
 
 
 def is_nan(machine: Machine, x: Expression) -> Expression:
@@ -230,6 +234,12 @@ def _numpy(op: str) -> Callable[[Machine, Sequence[Typed]], Value]:
         return machine.one("numpy", machine.trees.make(op, held))
 
     return function
+
+
+def _np_sign(machine: Machine, args: Sequence[Typed]) -> Value:
+    """numpy.sign(): 0.0 of -0.0 too, which adding 0.0 makes of it and which leaves every other sign as it is."""
+    sign = machine.trees.make("sign", _np_real(machine, args[0]))
+    return machine.one("numpy", machine.trees.make("add", sign, _float(machine, 0.0)))
 
 
 def _np_extreme(op: str) -> Callable[[Machine, Sequence[Typed]], Value]:
@@ -314,7 +324,7 @@ NUMPY: dict[str, tuple[int, int, Callable[[Machine, Sequence[Typed]], Value]]] =
     },
     "abs": (1, 1, _numpy("abs")),
     "absolute": (1, 1, _numpy("abs")),
-    "sign": (1, 1, _numpy("sign")),
+    "sign": (1, 1, _np_sign),
     "rint": (1, 1, _numpy("round")),
     "clip": (3, 3, _np_clip),
     "round": (1, 2, _np_round),
@@ -323,9 +333,9 @@ NUMPY: dict[str, tuple[int, int, Callable[[Machine, Sequence[Typed]], Value]]] =
     "hypot": (2, 2, _np_hypot),
     "minimum": (2, 2, _np_extreme("minimum")),
     "maximum": (2, 2, _np_extreme("maximum")),
-    "isnan": (1, 1, _asked(is_nan)),
-    "isinf": (1, 1, _asked(is_infinite)),
-    "isfinite": (1, 1, _asked(is_finite)),
+    "isnan": (1, 1, _asked(is_nan, "numpy_bool")),
+    "isinf": (1, 1, _asked(is_infinite, "numpy_bool")),
+    "isfinite": (1, 1, _asked(is_finite, "numpy_bool")),
 }
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 WRITERS = ("__init__", "__new__", "__str__")
 """Methods that have a say in an error's text."""
+SHOWN_ALIKE = ("none", "bool", "int", "float", "list")
+"""Kinds for which repr() writes what str() does."""
 
 
 def raise_error(reader: Reader, node: ast.Raise) -> NoReturn:
@@ -84,8 +86,9 @@ def _message(machine: Machine, kind: type, values: list[Value]) -> str | Express
 
 def _of_one(machine: Machine, kind: Any, x: Typed) -> Value:
     # KeyError shows its value as repr() does.
-    if x.kind == "str" and getattr(kind, "__str__", None) is not BaseException.__str__:
+    if x.kind not in SHOWN_ALIKE and getattr(kind, "__str__", None) is not BaseException.__str__:
         machine.refuse(
-            f"{kind.__name__} shows a text that differs from row to row in quotes", "Raise a ValueError."
+            f"{kind.__name__} shows a {x.python} that differs from row to row as repr() does",
+            "Raise a ValueError.",
         )
     return to_text(machine, x)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -201,11 +201,33 @@ class Statements:
         return found
 
     def _For(self, node: ast.For) -> Exits:
-        items = items_of(self.machine, self.reader.value(node.iter), "a for loop")
+        through = self.reader.value(node.iter)
+        items = items_of(self.machine, through, "a for loop")
+        outer = self.reader.going
+        try:
+            alive, left = self._rounds(node, items, (*outer, *self._read_on(node.iter, through)))
+        finally:
+            self.reader.going = outer
+        return self._after(self._at_its_end(alive, node.orelse), left)
+
+    def _read_on(self, node: ast.expr, through: Value) -> list[Value]:
+        """What a loop goes on to read while it runs: a list, or those behind a generator, zip() and its kin."""
+        if not isinstance(through, Seq):
+            return []
+        if not through.once:
+            return [Seq((), through.kind, through.born)]
+        names = {name for name in _read_later(node) if name in self.reader.variables}
+        return [self.reader.variables[name] for name in names]
+
+    def _rounds(
+        self, node: ast.For, items: list[Value], going: tuple[Value, ...]
+    ) -> tuple[Expression, list[tuple[str, Exit]]]:
+        """The loop's rounds: which rows come to its end, and how the others left it."""
         trees = self.machine.trees
         alive: Expression = trees.true
         left: list[tuple[str, Exit]] = []
-        for item in items:
+        for place, item in enumerate(items, 1):
+            self.reader.going = (*going, *items[place:])
             self.machine.iterations += 1
             if self.machine.iterations > MOST_ITERATIONS:
                 self.machine.place.node = node
@@ -229,7 +251,7 @@ class Statements:
             if len(on) == 2:
                 self.reader.variables = self._merged(on[0].condition, on[0].variables, on[1].variables)
             alive = trees.both(alive, goes)
-        return self._after(self._at_its_end(alive, node.orelse), left)
+        return alive, left
 
     def _at_its_end(self, alive: Expression, orelse: list[ast.stmt]) -> Exits:
         """The ways on of rows that came to a loop's end: through its `else`, where it has one."""
@@ -363,8 +385,25 @@ def _holds(value: Known) -> bool:
     return kind_of(value.value) is not None
 
 
+def _read_later(node: ast.AST) -> Iterator[str]:
+    """The names in what a loop goes through, but for those of which it makes a copy first."""
+    match node:
+        case ast.Name(id=name):
+            yield name
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "sorted")):
+            return
+    for child in ast.iter_child_nodes(node):
+        yield from _read_later(child)
+
+
 def _assigns_midway(last: ast.stmt) -> bool:
     """Whether a statement may assign something before it raises."""
+    if isinstance(last, ast.Assign) and any(
+        isinstance(one, ast.Tuple | ast.List) and one is not last.targets[0]
+        for target in last.targets
+        for one in ast.walk(target)
+    ):  # a, (b, c) = ... has a already when b and c are found missing
+        return True
     return isinstance(last, ast.If | ast.For | ast.Try) or any(
         isinstance(one, ast.NamedExpr) for one in ast.walk(last)
     )

@@ -8,7 +8,7 @@ has one type, and Python's rules for mixed ones are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -23,18 +23,23 @@ TYPES = {
     "int": INT64,
     "float": FLOAT64,
     "numpy": FLOAT64,
+    "numpy_bool": BOOL,
     "str": STRING,
     "date": DATE,
     "datetime": TIMESTAMP_NTZ,
 }
-"""The kinds of symbols, and what holds them. `numpy` is a float64 of NumPy's, whose division does not raise."""
+"""The kinds of symbols, and what holds them. `numpy` is a float64 of NumPy's, whose division does not raise;
+`numpy_bool` a truth value of NumPy's, of which two added are one or the other, and not 2."""
 PYTHON_NAMES = {
     "none": "NoneType",
     "numpy": "numpy.float64",
+    "numpy_bool": "numpy.bool",
     "datetime": "datetime.datetime",
     "date": "datetime.date",
 }
 NUMBERS = ("bool", "int", "float", "numpy")
+NUMPYS = {"float64": "numpy", "bool": "numpy_bool"}
+"""Scalars of NumPy's by their names, and their kinds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,11 +110,24 @@ class Uncertain:
 Value = Symbol | Known | Seq
 
 
+class Keeper:
+    """A function defined inside the function, which holds on to its parameters' defaults."""
+
+    defaults: tuple[Value, ...]
+
+
 def seqs_in(value: Value) -> Iterator[Seq]:
-    """A sequence, and those inside it."""
+    """A sequence, and those inside it; those in a dict that is written in the function, and in a lambda's defaults."""
+    inner: Iterable[Any] = ()
     if isinstance(value, Seq):
         yield value
-        for item in value.items:
+        inner = value.items
+    elif isinstance(value, Known) and isinstance(value.value, Keeper):
+        inner = value.value.defaults
+    elif isinstance(value, Known) and type(value.value) is dict:
+        inner = value.value.values()
+    for item in inner:
+        if isinstance(item, Symbol | Known | Seq):
             yield from seqs_in(item)
 
 
@@ -131,4 +149,6 @@ def kind_of(value: Any) -> str | None:
     ):
         if type(value) is of:
             return kind
-    return "numpy" if type(value).__module__ == "numpy" and type(value).__name__ == "float64" else None
+    if type(value).__module__ != "numpy":
+        return None
+    return NUMPYS.get(type(value).__name__)
