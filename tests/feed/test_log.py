@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from left_behind import ended, open_below, threads
-from slow_writes import Writing, numbered, wait_for
+from slow_writes import PART_ROWS, Writing, numbered, wait_for
 
 import penstock as pk
 from penstock.dataset import local
@@ -159,12 +160,22 @@ def test_other_frameworks_log(ds: pk.Dataset, tmp_path: Path, framework: str) ->
 
 def test_a_followed_write_is_logged(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(local, "FOLLOWED_BYTES", 1)
-    writing = Writing(tmp_path / "ds", numbered(3, lambda part: time.sleep(0.2), uneven=0))
+    all_taken = threading.Event()
+
+    def late(part: int) -> None:
+        """The second part comes when the first has been used up, and a while later."""
+        if part == 1:
+            assert all_taken.wait(60)
+            time.sleep(0.5)
+
+    writing = Writing(tmp_path / "ds", numbered(3, late, uneven=0))
     path = tmp_path / "log.jsonl"
     loader = pk.open(tmp_path / "ds", follow=True, timeout=60).numpy(batch_size=50, log=path)
     for _ in range(2):
-        for batch in loader:
+        for step, batch in enumerate(loader, 1):
             loader.note({"first": int(batch["id"][0])})
+            if step == PART_ROWS // 50:
+                all_taken.set()
     fingerprint = writing.join().fingerprint
     head, *others = lines(path)
     ends = [each for each in others if each["line"] == "end"]
