@@ -13,7 +13,7 @@ from typing import Any
 SOURCE = "docs/results.md"
 NARROW, WIDE = 160, 1024
 """Bytes of the rows that reading was measured with."""
-LOADER_NARROW, LOADER_WIDE = 2.65e9, 5.22e9
+LOADER_NARROW, LOADER_WIDE = 3.77e9, 9.37e9
 """Bytes a second that `ds.numpy` made batches of on the same 2 cores, out of plain Arrow: the same rows."""
 BETWEEN = 405
 """Rows are taken for narrow or wide ones by what is nearer: the geometric middle."""
@@ -35,8 +35,8 @@ class Measured:
 
 
 MEASURED = (
-    Measured("Arrow", 1.0, 1.0, 1.29e9, 6.01e9),
-    Measured("Parquet", 640 / 640, 3.75 / 3.79, 0.57e9, 0.86e9),
+    Measured("Arrow", 1.0, 1.0, 1.28e9, 7.33e9),
+    Measured("Parquet", 640 / 640, 3.75 / 3.79, 0.69e9, 1.38e9),
     Measured("Arrow, zstd", 543 / 640, 4.73 / 3.79, None, None),
 )
 
@@ -85,7 +85,7 @@ def forms(
 
     >>> arrow, parquet, zstd = forms(2_048 * 10**9, 1024, 1 / 16, 2e9)
     >>> arrow.read_seconds, round(parquet.decode_seconds), round(zstd.stored / 1e9), zstd.decode_seconds
-    (64.0, 149, 1738, None)
+    (64.0, 93, 1738, None)
     """
     found = []
     for each in MEASURED:
@@ -115,7 +115,7 @@ def making_seconds(found: tuple[Form, ...], row_bytes: float, worker_bytes: floa
     Of plain Arrow by the loader itself, of Parquet by the loop by hand.
 
     >>> round(making_seconds(forms(2_048 * 10**9, 1024, 1 / 16, 2e9), 1024, 128e9), 1)
-    24.5
+    13.7
     """
     stored = next((each for each in found if each.own), found[0])
     if stored.name == MEASURED[0].name:
