@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import penstock as pk
+from penstock.feed.epoch import Epoch
 from penstock.feed.host_arena import HostArena
-from penstock.feed.source import RowSource
 from penstock.feed.stats import Stats, Work
 
 ROWS = 2000
@@ -33,7 +33,7 @@ def slowed(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, seconds: flo
 
 
 def test_slow_reading_bounds(ds: pk.Dataset, monkeypatch) -> None:
-    slowed(monkeypatch, RowSource, "read", 0.02)
+    slowed(monkeypatch, Epoch, "_read", 0.02)
     loader = ds.numpy(batch_size=100)
     list(loader)
     assert loader.stats.bound == "reading"
@@ -50,7 +50,7 @@ def test_a_slow_gather_bounds_while_readers_have_nothing_to_do(ds: pk.Dataset, m
 
 
 def test_a_wait_for_the_first_batch_alone_is_no_slow_storage(ds: pk.Dataset, monkeypatch) -> None:
-    slowed(monkeypatch, RowSource, "read", 0.005)
+    slowed(monkeypatch, Epoch, "_read", 0.005)
     loader = ds.numpy(batch_size=100)
     for _ in loader:
         time.sleep(0.1)

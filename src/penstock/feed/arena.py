@@ -16,6 +16,7 @@ import numpy as np
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.feed.order import permutation
 from penstock.feed.route import Fetch, Need, Route
+from penstock.feed.source import Straight
 from penstock.wire.ragged import Ragged, joined, take
 
 
@@ -75,14 +76,21 @@ class Arena(Protocol):
     threads: int
     """How many threads gather, beside the consumer's; 0 where the device does it by itself."""
 
+    @property
+    def lasting(self) -> bool:
+        """Whether what lies in slots stays there when an epoch ends, so that the next may be begun before."""
+
     def begin(self, route: Route) -> bool:
         """An epoch begins. True where all its rows are there, and nothing has to be read."""
 
     def wanted(self, fetch: Fetch) -> Fetch | None:
         """What has to be read for a run of rows to be there."""
 
+    def bring(self, reader: int, slot: int, fetch: Fetch, straight: Straight) -> None:
+        """Read a run of rows out of an open file to where it belongs. What lies elsewhere passes through `views`."""
+
     most_rows: int
-    """Runs are read in parts of at most so many rows."""
+    """There runs are read in parts of at most so many rows."""
 
     def views(self, reader: int, slot: int, fetch: Fetch) -> dict[str, memoryview]:
         """Memory for a run of rows of the fixed tensors, for a reader to fill."""

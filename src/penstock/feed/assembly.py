@@ -102,8 +102,9 @@ class Assembly:
         return windows, row - route.windows.start[windows]
 
     def _wait_for(self, windows: Array) -> None:
-        missing = np.unique(windows[(windows >= 0) & (self._slots[windows] < 0)])
-        left = set(missing.tolist())
+        missing = windows[(windows >= 0) & (self._slots[windows] < 0)]
+        # Where lanes are shared there is a window for every row.
+        left = set((missing if self._route.even else np.unique(missing)).tolist())
         while left and self._readers is not None:
             ready = self._readers.next()
             self._slots[ready.need.window] = ready.slot

@@ -16,7 +16,7 @@ from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.errors import SelectionError, humane_bytes
 from penstock.feed.route import Fetch, Need
-from penstock.feed.source import BlockCheck
+from penstock.feed.source import BlockCheck, Straight
 from penstock.machine import free_memory
 from penstock.wire.ragged import Ragged
 
@@ -35,6 +35,9 @@ class Source(Protocol):
 
     def confirm(self, check: BlockCheck) -> None:
         """All parts have been read: the block is right, or an error names it."""
+
+    def straight(self, fetch: Fetch) -> Straight | None:
+        """Where a run of rows lies in an open file, where it can be read from there without more ado."""
 
     def read(
         self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None = None
@@ -168,6 +171,10 @@ class CachedSource:
     def confirm(self, check: BlockCheck) -> None:
         """As the source does."""
         self._source.confirm(check)
+
+    def straight(self, fetch: Fetch) -> Straight | None:
+        """It comes out of memory."""
+        return None
 
     def read(
         self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,15 @@ import numpy as np
 
 from penstock.dtypes import Array, TensorSpec
 from penstock.feed.arena import RaggedSlots, Room, Runs, lengthened, trimmed
-from penstock.feed.cuda_calls import CudaCalls, cuda_calls
+from penstock.feed.cuda_calls import CudaCalls
+from penstock.feed.cuda_sends import Sends
 from penstock.feed.device_cache import DeviceCache
 from penstock.feed.host_arena import as_torch
+from penstock.feed.native_reads import FAILED
+from penstock.feed.pieces import Piece, Segment, pieces
 from penstock.feed.route import Fetch, Need, Route
 from penstock.feed.shaping import Shaping
+from penstock.feed.source import Straight
 from penstock.feed.windows_on_device import DeviceWindows, row_kernel
 from penstock.wire.ragged import Ragged
 
@@ -33,26 +37,31 @@ if TYPE_CHECKING:
 
 STAGES = 2
 """Pinned buffers of each reader: one is filled while the other is copied."""
-STAGE_BYTES = 8 << 20
-"""Of each. Small enough that all stay in the processor's cache: with 16 MiB an H200's host fed it a quarter slower."""
+STAGE_BYTES = (8 << 20) + (64 << 10)
+"""Of each. Small enough that all stay in the processor's cache: with 16 MiB an H200's host fed it a quarter slower. The
+little more takes the padding of a block of 16 MiB, which is two pieces then and not three."""
 
 
 class Stage:
     """One reader's pinned buffers, which take turns, and its stream."""
 
-    def __init__(self, calls: CudaCalls, size: int, device: torch.device) -> None:
-        import torch
-
+    def __init__(self, calls: CudaCalls, size: int, targets: Sequence[Any]) -> None:
+        """`targets`: the tensors on the device, as bytes."""
         self._calls = calls
         self._thread: threading.Thread | None = None
         self.enter()
-        self.stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._pinned = [torch.empty(max(size, 1), dtype=torch.uint8, pin_memory=True) for _ in range(STAGES)]
-        self._views = [memoryview(pinned.numpy().data) for pinned in self._pinned]
+        self.stream: Any = calls.stream()
+        pinned = [calls.pinned(size) for _ in range(STAGES)]
+        self._views = [memoryview(each.numpy().data) for each in pinned]
+        self._copies = [[calls.copier(target, each, self.stream) for target in targets] for each in pinned]
         self._copied = [calls.event() for _ in range(STAGES)]
+        self._bring = calls.bringer(targets, pinned, self._copied, self.stream)
+        self._pinned = pinned
+        """Held, since the one above knows addresses alone."""
         self._turn = 0
-
         self._followed = 0
+        self.newest: Any = None
+        """The event after the newest copy."""
 
     def enter(self) -> None:
         """A thread uses it; every epoch has threads of its own."""
@@ -72,20 +81,32 @@ class Stage:
         self._calls.synchronize(self._copied[self._turn])
         return self._views[self._turn]
 
-    def copy(self, start: int, size: int, target: Any, at: int) -> None:
+    def copy(self, tensor: int, target: int, start: int, size: int) -> None:
         """Begin to copy bytes of the buffer to the device."""
-        self._calls.copy(target, at, self._pinned[self._turn], start, size, self.stream)
+        self._copies[self._turn][tensor](target, start, size)
+
+    def copied(self) -> None:
+        """All copies of the buffer have been asked for."""
+        self.newest = self._copied[self._turn]
+        self._calls.record(self.newest, self.stream)
+
+    def bring(self, pieces: Sequence[Piece], straight: Straight) -> None:
+        """Read pieces of a file, and begin to copy them."""
+        turn = FAILED if self._bring is None else self._bring(straight.file, self._turn, pieces)
+        if turn != FAILED:
+            self._turn, self.newest = turn, self._copied[turn]
+            return
+        # Without the one call for all, or after it failed: this tells what is wrong.
+        for piece in pieces:
+            straight.fill(self.begin()[: piece.size], piece.offset)
+            for tensor, target, start, size in piece.copies:
+                self.copy(tensor, target, start, size)
+            self.copied()
 
     def settle(self) -> None:
         """Wait for all copies."""
         for event in self._copied:
             self._calls.synchronize(event)
-
-    def copied(self) -> Any:
-        """All copies of the buffer have been asked for; the event that tells when they are over."""
-        event = self._copied[self._turn]
-        self._calls.record(event, self.stream)
-        return event
 
 
 class CudaArena:
@@ -101,40 +122,36 @@ class CudaArena:
         room: Room,
         shape: Shaping,
         device: torch.device,
+        calls: CudaCalls,
         cache: DeviceCache | None = None,
     ) -> None:
         import torch
 
-        # The driver's calls are made in the context of the device that is current.
-        with torch.cuda.device(device):
-            self.room, self._shape = room, shape
-            self._torch, self._rows, self._device, self._cache = torch, room.rows, device, cache
-            self._specs = {spec.name: spec for spec in specs}
-            self._fixed = [spec for spec in specs if not spec.ragged]
-            self._tensors = cache.tensors if cache is not None else self._slot_memory(room.slots)
-            self._flat = {
-                name: tensor.reshape(-1).view(torch.uint8) for name, tensor in self._tensors.items()
-            }
-            self._row_bytes = [(spec.name, spec.row_bytes) for spec in self._fixed]
-            self._stages: dict[int, Stage] = {}
-            row = max(sum(spec.row_bytes for spec in self._fixed), 1)
-            self.most_rows = max(STAGE_BYTES // row, 1)
-            self._stage_bytes = self.most_rows * row
-            self._kernel = row_kernel()
-            self._windows: DeviceWindows | None = None
-            self._ragged = RaggedSlots(specs, room.slots, room.rows)
-            self._stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-            self._calls = cuda_calls(device)
-            self._gathered = self._calls.event()
-            """Of the newest gather: recorded anew at each."""
-            self._gathers = 0
-            self._landed: dict[int, Any] = {}
-            """Per reader, its newest copy to the device that no gather has waited for yet."""
-            self._under_way: deque[Any] = deque()
-            """Of the gathers that were not handed over yet."""
-            self._ready: Any = None
-            self._taken_by: int | None = None
-            self._current = current_stream_of(torch, device)
+        self.room, self._shape, self._calls = room, shape, calls
+        self._torch, self._rows, self._device, self._cache = torch, room.rows, device, cache
+        self._specs = {spec.name: spec for spec in specs}
+        self._fixed = [spec for spec in specs if not spec.ragged]
+        self._tensors = cache.tensors if cache is not None else self._slot_memory(room.slots)
+        self._flat = [self._tensors[spec.name].reshape(-1).view(torch.uint8) for spec in self._fixed]
+        self._row_bytes = [spec.row_bytes for spec in self._fixed]
+        self._stages: dict[int, Stage] = {}
+        row = max(sum(self._row_bytes), 1)
+        self.most_rows = max(STAGE_BYTES // row, 1)
+        self._stage_bytes = max(row, STAGE_BYTES)
+        self._kernel = row_kernel(device)
+        self._windows: DeviceWindows | None = None
+        self._ragged = RaggedSlots(specs, room.slots, room.rows)
+        self._stream: Any = calls.stream()
+        self._sends = Sends(calls, self._stream, device)
+        self._gathered = calls.event()
+        """Of the newest gather: recorded anew at each."""
+        self._gathers = 0
+        self._landed: dict[int, Any] = {}
+        """Per reader, its newest copy to the device that no gather has waited for yet."""
+        self._under_way: deque[Any] = deque()
+        """Of the gathers that were not handed over yet."""
+        self._ready: Any = None
+        self._taken_by: int | None = None
 
     def _slot_memory(self, slots: int) -> dict[str, Any]:
         torch = self._torch
@@ -148,38 +165,59 @@ class CudaArena:
     def _stage(self, reader: int) -> Stage:
         found = self._stages.get(reader)
         if found is None:
-            found = self._stages[reader] = Stage(self._calls, self._stage_bytes, self._device)
+            found = self._stages[reader] = Stage(self._calls, self._stage_bytes, self._flat)
         found.enter()
         return found
+
+    @property
+    def lasting(self) -> bool:
+        """Slots; a cache has rows of its own accord."""
+        return self._cache is None
 
     def begin(self, route: Route) -> bool:
         """All is there where the cache has every block; but ragged tensors still pass through slots."""
         starts = self._cache.starts if self._cache is not None else None
-        with self._torch.cuda.stream(self._stream):
-            self._windows = DeviceWindows(route, self._device, self._kernel, self._rows, starts)
+        with self.beside():
+            self._windows = DeviceWindows(route, self._device, self._kernel, self._rows, starts, self._sends)
         return self._cache is not None and self._cache.whole and len(self._fixed) == len(self._specs)
 
     def wanted(self, fetch: Fetch) -> Fetch | None:
         """The run itself; with a cache its whole block, unless it is there."""
         return fetch if self._cache is None else self._cache.wanted(fetch)
 
+    def bring(self, reader: int, slot: int, fetch: Fetch, straight: Straight) -> None:
+        """Through pinned memory of the reader's own, piece by piece."""
+        stage, first, rows = self._stage(reader), self._first_row(slot, fetch), fetch.rows
+        segments = [
+            Segment(offset, rows * size, first * size)
+            for offset, size in zip(straight.offsets, self._row_bytes, strict=True)
+        ]
+        # Whatever gather used the slot was asked for before it was given out.
+        stage.follow(self._gathers, self._gathered)
+        stage.bring(list(pieces(segments, self._stage_bytes)), straight)
+        self._landed[reader] = stage.newest
+
+    def _first_row(self, slot: int, fetch: Fetch) -> int:
+        """Where a run of rows belongs."""
+        return slot * self._rows + fetch.place if self._cache is None else self._cache.place(fetch)
+
     def views(self, reader: int, slot: int, fetch: Fetch) -> dict[str, memoryview]:
         """Pinned memory of the reader's own."""
         whole, found, at = self._stage(reader).begin(), {}, 0
-        for name, size in self._row_bytes:
-            found[name] = whole[at : at + fetch.rows * size]
-            at += fetch.rows * size
+        for spec in self._fixed:
+            found[spec.name] = whole[at : at + fetch.rows * spec.row_bytes]
+            at += fetch.rows * spec.row_bytes
         return found
 
     def landed(self, reader: int, slot: int, fetch: Fetch) -> None:
         """Begin to copy it to where it belongs."""
-        stage, at = self._stages[reader], 0
-        first = slot * self._rows + fetch.place if self._cache is None else self._cache.place(fetch)
+        stage, first, at = self._stages[reader], self._first_row(slot, fetch), 0
         stage.follow(self._gathers, self._gathered)
-        for name, size in self._row_bytes:
-            stage.copy(at, fetch.rows * size, self._flat[name], first * size)
+        for tensor, size in enumerate(self._row_bytes):
+            stage.copy(tensor, first * size, at, fetch.rows * size)
             at += fetch.rows * size
-        self._landed[reader] = stage.copied()
+        stage.copied()
+        self._landed[reader] = stage.newest
 
     def kept(self, reader: int, fetch: Fetch) -> None:
         """Its bytes were found right: once the copy is over, whoever looks finds the block in the cache."""
@@ -196,16 +234,14 @@ class CudaArena:
         self._ragged.finish(slot, need)
 
     def gather(self, runs: Runs) -> dict[str, Any]:
-        """On the gathering stream."""
-        torch = self._torch
+        """On the gathering stream, which is the current one (`beside`)."""
         found: dict[str, Any] = {}
-        with torch.cuda.stream(self._stream):
-            while self._landed:
-                self._calls.wait(self._stream, self._landed.popitem()[1])
-            if self._fixed and self._windows is not None:
-                index = self._windows.index(runs)
-                found = {name: tensor.index_select(0, index) for name, tensor in self._tensors.items()}
-            self._calls.record(self._gathered, self._stream)
+        while self._landed:
+            self._calls.wait(self._stream, self._landed.popitem()[1])
+        if self._fixed and self._windows is not None:
+            index = self._windows.index(runs)
+            found = {name: tensor.index_select(0, index) for name, tensor in self._tensors.items()}
+        self._calls.record(self._gathered, self._stream)
         self._gathers += 1
         return found | self._ragged.gather(runs)
 
@@ -231,8 +267,11 @@ class CudaArena:
 
     def _placed(self, array: Array, dtype: str) -> Any:
         """On the gathering stream, from pinned memory, so that the host goes on."""
-        pinned = as_torch(np.ascontiguousarray(array), dtype).pin_memory()
-        return pinned.to(self._device, non_blocking=True)
+        pinned = (
+            self._calls.pinned(array.nbytes)[: array.nbytes].numpy().view(array.dtype).reshape(array.shape)
+        )
+        np.copyto(pinned, array)
+        return as_torch(pinned, dtype).to(self._device, non_blocking=True)
 
     def _padded(self, batch: dict[str, Any], size: int, padded: int) -> dict[str, Any]:
         torch = self._torch
@@ -247,26 +286,27 @@ class CudaArena:
 
     def beside(self) -> AbstractContextManager[object]:
         """The gathering stream."""
-        return self._torch.cuda.stream(self._stream)
+        return self._calls.on(self._stream)
 
     def begun(self) -> None:
         """Mark the place on the gathering stream that the consumer has to wait for."""
-        done: Any = self._torch.cuda.Event()  # type: ignore[no-untyped-call]
-        done.record(self._stream)
+        done = self._calls.event()
+        self._calls.record(done, self._stream)
         self._under_way.append(done)
 
     def hand_over(self, batches: Sequence[Any]) -> None:
         """The consumer's stream waits for the gather, and the allocator is told who uses the memory."""
-        self._ready, self._taken_by = self._under_way.popleft(), self._current()
-        self._give(batches, self._torch.cuda.current_stream(self._device))
+        self._ready, self._taken_by = self._under_way.popleft(), self._calls.current_number()
+        self._give(batches)
 
     def follow(self, batch: Any) -> None:
         """A consumer may take some batches of one gather on another stream."""
-        if self._current() != self._taken_by:
-            self._give([batch], self._torch.cuda.current_stream(self._device))
+        if self._calls.current_number() != self._taken_by:
+            self._give([batch])
 
-    def _give(self, batches: Sequence[Any], stream: Any) -> None:
-        stream.wait_event(self._ready)
+    def _give(self, batches: Sequence[Any]) -> None:
+        stream = self._calls.current()
+        self._calls.wait(stream, self._ready)
         told: set[int] = set()
         for tensor in itertools.chain.from_iterable(map(_tensors, batches)):
             # Batches of one gather share its memory: telling once is enough.
@@ -282,7 +322,7 @@ class CudaArena:
 
     def close(self) -> None:
         """Let go of the memory, once nothing uses it."""
-        self._torch.cuda.synchronize(self._device)
+        self._calls.settle()
         self._tensors = {}
         self._flat.clear()
         self._stages.clear()
@@ -296,17 +336,9 @@ def give_pinned_back() -> None:
 
     empty = getattr(getattr(torch, "accelerator", None), "empty_host_cache", None)
     empty = empty or getattr(torch._C, "_host_emptyCache", None)
-    if empty is not None:
+    # A loader that never came to the device has pinned nothing.
+    if empty is not None and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         empty()
-
-
-def current_stream_of(torch: Any, device: torch.device) -> Callable[[], int]:
-    """A function that tells the current stream's handle; asked at every batch, so without torch's own detours."""
-    number = torch.cuda.current_device() if device.index is None else device.index
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    if raw is None:
-        return lambda: int(torch.cuda.current_stream(device).cuda_stream)
-    return lambda: int(raw(number))
 
 
 def _tensors(batch: Any) -> list[Any]:

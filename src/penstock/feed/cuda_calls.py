@@ -9,20 +9,53 @@ is not found (other vendors' builds of torch), torch does the same.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
+
+from penstock.feed.native_reads import Functions, compiled, native_bring
+from penstock.feed.pieces import Piece
 
 DRIVER = "libcuda.so.1"
 DISABLE_TIMING = 2
 
 
+Copy = Callable[[int, int, int], None]
+"""Begins a copy: to which byte of the one tensor, from which byte of the other, how many."""
+
+
+Bring = Callable[[int, int, Sequence[Piece]], int]
+"""Reads pieces of a file and begins to copy them, after the buffer used last: that buffer's number then, or FAILED."""
+
+
 class CudaCalls(Protocol):
-    """What readers need of CUDA. Streams are torch's; events are whatever `event` returns."""
+    """What an arena needs of CUDA. Streams are torch's; events are whatever `event` returns."""
 
     def enter(self) -> None:
         """Called once by every thread before it calls anything else."""
 
-    def copy(self, target: Any, at: int, source: Any, start: int, size: int, stream: Any) -> None:
-        """Begin to copy bytes of a pinned tensor to a place in a tensor on the device."""
+    def stream(self) -> Any:
+        """A new stream."""
+
+    def on(self, stream: Any) -> AbstractContextManager[object]:
+        """What torch is asked for meanwhile runs on the stream."""
+
+    def current(self) -> Any:
+        """The stream that torch uses in this thread now."""
+
+    def current_number(self) -> int:
+        """A number that tells it from any other; asked at every batch, so without torch's own detours."""
+
+    def pinned(self, size: int) -> Any:
+        """Bytes of pinned memory, as a tensor."""
+
+    def copier(self, target: Any, source: Any, stream: Any) -> Copy:
+        """Copies bytes of a pinned tensor to places in a tensor of bytes on the device; both stay where they are."""
+
+    def bringer(
+        self, targets: Sequence[Any], sources: Sequence[Any], events: Sequence[Any], stream: Any
+    ) -> Bring | None:
+        """Reads pieces of files into pinned tensors by turns, and copies them; None where Python has to."""
 
     def event(self) -> Any:
         """A new event."""
@@ -36,6 +69,9 @@ class CudaCalls(Protocol):
     def synchronize(self, event: Any) -> None:
         """Return when the event has happened; at once where it was never recorded."""
 
+    def settle(self) -> None:
+        """Return when all that was asked of the device is done."""
+
 
 class TorchCalls:
     """By torch alone."""
@@ -44,15 +80,47 @@ class TorchCalls:
         import torch
 
         self._torch, self._device = torch, device
+        self.current_number = _current_number(torch, device)
 
     def enter(self) -> None:
         """Make the device this thread's own."""
         self._torch.cuda.set_device(self._device)
 
-    def copy(self, target: Any, at: int, source: Any, start: int, size: int, stream: Any) -> None:
-        """On the stream."""
-        with self._torch.cuda.stream(stream):
-            target[at : at + size].copy_(source[start : start + size], non_blocking=True)
+    def stream(self) -> Any:
+        """One of torch's."""
+        return self._torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+
+    def on(self, stream: Any) -> AbstractContextManager[object]:
+        """torch's own."""
+        found: AbstractContextManager[object] = self._torch.cuda.stream(stream)
+        return found
+
+    def current(self) -> Any:
+        """torch's own."""
+        return self._torch.cuda.current_stream(self._device)
+
+    def pinned(self, size: int) -> Any:
+        """Out of torch's pool."""
+        return self._torch.empty(max(size, 1), dtype=self._torch.uint8, pin_memory=True)
+
+    def settle(self) -> None:
+        """The host waits."""
+        self._torch.cuda.synchronize(self._device)
+
+    def copier(self, target: Any, source: Any, stream: Any) -> Copy:
+        """By slices."""
+
+        def copy(at: int, start: int, size: int) -> None:
+            with self._torch.cuda.stream(stream):
+                target[at : at + size].copy_(source[start : start + size], non_blocking=True)
+
+        return copy
+
+    def bringer(
+        self, targets: Sequence[Any], sources: Sequence[Any], events: Sequence[Any], stream: Any
+    ) -> Bring | None:
+        """Events of torch are no handles."""
+        return None
 
     def event(self) -> Any:
         """One of torch's."""
@@ -71,10 +139,11 @@ class TorchCalls:
         event.synchronize()
 
 
-class DriverCalls:
-    """By the driver."""
+class DriverCalls(TorchCalls):
+    """By the driver, as far as readers call it again and again."""
 
-    def __init__(self, library: str = DRIVER) -> None:
+    def __init__(self, device: Any, library: str = DRIVER) -> None:
+        super().__init__(device)
         self._quick, self._waiting = ctypes.PyDLL(library), ctypes.CDLL(library)
         pointer, number = ctypes.c_void_p, ctypes.c_uint
         self._copy = self._quick.cuMemcpyHtoDAsync_v2
@@ -91,6 +160,10 @@ class DriverCalls:
         self._destroy.argtypes = [pointer]
         self._enter = self._quick.cuCtxSetCurrent
         self._enter.argtypes = [pointer]
+        self._push = self._quick.cuCtxPushCurrent_v2
+        self._push.argtypes = [pointer]
+        self._pop = self._quick.cuCtxPopCurrent_v2
+        self._pop.argtypes = [ctypes.POINTER(pointer)]
         self._synchronize = self._waiting.cuEventSynchronize
         self._synchronize.argtypes = [pointer]
         self._context = pointer()
@@ -102,14 +175,42 @@ class DriverCalls:
         """Use the context of the thread that made this."""
         _check("cuCtxSetCurrent", self._enter(self._context))
 
-    def copy(self, target: Any, at: int, source: Any, start: int, size: int, stream: Any) -> None:
-        """On the stream."""
-        code = self._copy(target.data_ptr() + at, source.data_ptr() + start, size, stream.cuda_stream)
-        _check("cuMemcpyHtoDAsync", code)
+    def copier(self, target: Any, source: Any, stream: Any) -> Copy:
+        """By addresses, which are asked for once."""
+        to, out_of, handle, begin = target.data_ptr(), source.data_ptr(), stream.cuda_stream, self._copy
+
+        def copy(at: int, start: int, size: int) -> None:
+            code = begin(to + at, out_of + start, size, handle)
+            if code:
+                _check("cuMemcpyHtoDAsync", code)
+
+        return copy
+
+    def bringer(
+        self, targets: Sequence[Any], sources: Sequence[Any], events: Sequence[Any], stream: Any
+    ) -> Bring | None:
+        """One call for all pieces, in which nobody has the interpreter's lock."""
+        functions = Functions(
+            *map(_address, (ctypes.CDLL(None).pread, self._synchronize, self._copy, self._record))
+        )
+        loop = compiled(functions)
+        if loop is None:
+            return None
+        return native_bring(
+            loop,
+            [target.data_ptr() for target in targets],
+            [source.data_ptr() for source in sources],
+            [event.handle.value for event in events],
+            stream.cuda_stream,
+        )
 
     def event(self) -> Any:
-        """A handle that frees itself."""
-        return _Event(self._create, self._destroy)
+        """A handle that frees itself; of this device, whichever is the thread's own."""
+        _check("cuCtxPushCurrent", self._push(self._context))
+        try:
+            return _Event(self._create, self._destroy)
+        finally:
+            self._pop(ctypes.byref(ctypes.c_void_p()))
 
     def record(self, event: Any, stream: Any) -> None:
         """On the stream."""
@@ -138,6 +239,12 @@ class _Event:
             self._destroy(self.handle)
 
 
+def _address(function: Any) -> int:
+    found = ctypes.cast(function, ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
 def _check(call: str, code: int) -> None:
     if code:
         raise RuntimeError(
@@ -151,6 +258,16 @@ def cuda_calls(device: Any) -> CudaCalls:
 
     torch.cuda.synchronize(device)
     try:
-        return DriverCalls()
+        # The driver's calls are made in the context of the device that is current.
+        with torch.cuda.device(device):
+            return DriverCalls(device)
     except (OSError, AttributeError, RuntimeError):
         return TorchCalls(device)
+
+
+def _current_number(torch: Any, device: Any) -> Callable[[], int]:
+    number = torch.cuda.current_device() if device.index is None else device.index
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    if raw is None:
+        return lambda: int(torch.cuda.current_stream(device).cuda_stream)
+    return lambda: int(raw(number))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
@@ -23,9 +23,16 @@ from penstock.feed.places import Place
 from penstock.feed.route import Fetch, Need, Route
 from penstock.feed.settings import Settings
 from penstock.feed.source import RowSource
-from penstock.feed.stages import THREADS, Readers
+from penstock.feed.stages import THREADS, Readers, Ready
 from penstock.feed.stats import Stats
 from penstock.feed.world import ranks_here
+
+
+class Ahead(NamedTuple):
+    """What readers came to of the next epoch, in the slots of the arena that is kept."""
+
+    route: Route
+    windows: list[Ready]
 
 
 class KeptArena:
@@ -33,25 +40,26 @@ class KeptArena:
 
     def __init__(self) -> None:
         self._arena: Arena | None = None
+        self.ahead: Ahead | None = None
 
     def take(self, room: Room) -> Arena | None:
         """The arena, where it is large enough."""
-        found, self._arena = self._arena, None
+        found, self._arena, self.ahead = self._arena, None, None
         if found is not None and not found.room.holds(room):
             found.close()
             return None
         return found
 
-    def put(self, arena: Arena) -> None:
+    def put(self, arena: Arena, ahead: Ahead | None = None) -> None:
         """Keep it, in place of any other."""
         self.close()
-        self._arena = arena
+        self._arena, self.ahead = arena, ahead
 
     def close(self) -> None:
         """Free it."""
         if self._arena is not None:
             self._arena.close()
-            self._arena = None
+            self._arena = self.ahead = None
 
 
 class _Group(NamedTuple):
@@ -74,8 +82,15 @@ class Epoch:
         route: Route,
         verified: Array,
         stats: Stats,
+        following: Callable[[], Route] | None = None,
     ) -> None:
-        costs = place.costs(settings.threads)
+        """`following`: the next epoch's route, where that is likely to come; it is begun before this one ends."""
+        costs, ahead = place.costs(settings.threads), kept.ahead
+        if ahead is not None and ahead.route == route:
+            route = ahead.route  # what takes long to work out has been
+        else:
+            ahead = None
+        self._following, self._next_route = following, route
         self._settings, self._route, self._kept, self._stats = settings, route, kept, stats
         stats.row_bytes = costs.row
         self._count = route.steps.left(route.t)
@@ -83,7 +98,7 @@ class Epoch:
         self._ragged = any(spec.ragged for spec in specs)
         given = budget(route, costs, settings.threads, settings.memory)
         self._together = given.together
-        room = Room(given.slots, given.rows, settings.window + 1)
+        enough, room = (Room(slots, given.rows, settings.window + 1) for slots in (given.enough, given.slots))
         stats.memory, stats.threads = given.bytes, given.readers
         self._readers: Readers | None = None
         self._under_way: deque[_Group] = deque()
@@ -97,29 +112,45 @@ class Epoch:
             self._source = place.source(source, ranks_here(route.world))
             if not serve:
                 kept.close()
-            self._arena = kept.take(room) or place.arena(room)
-            self._prepare(given.readers)
+            arena = kept.take(enough)
+            self._arena = arena or place.arena(room)
+            self._prepare(given.readers, [] if arena is None or ahead is None else ahead.windows)
         except BaseException:
             self._source.close()
             raise
 
-    def _prepare(self, threads: int) -> None:
-        """All that has to be there before the threads start."""
+    def _prepare(self, threads: int, there: list[Ready]) -> None:
+        """All that has to be there before the threads start. `there`: windows that lie in slots."""
         route, arena = self._route, self._arena
         try:
             if not arena.begin(route):
-                slots, work = arena.room.slots, self._stats.readers
-                self._readers = Readers(route.needs(), self._read, self._finish, slots, threads, work)
+                slots, work, ahead = arena.room.slots, self._stats.readers, self._needs_ahead()
+                self._readers = Readers(
+                    route.needs(), self._read, self._finish, slots, threads, work, there, ahead
+                )
             self._assembly = Assembly(route, self._readers)
             self._gatherers = _pool(arena.threads) if arena.threads else None
         except BaseException:
             arena.close()
             raise
 
+    def _needs_ahead(self) -> Iterator[Need]:
+        """What the next epoch needs; worked out when somebody asks, by a reader that has nothing else to do."""
+        if self._following is None or not self._arena.lasting:
+            return
+        route = self._following()
+        if int(route.windows.rows.max(initial=0)) <= self._arena.room.rows:
+            self._next_route = route
+            yield from route.needs()
+
     def _read(self, reader: int, fetch: Fetch, slot: int) -> None:
         arena, ragged, part = self._arena, None, None
         wanted = arena.wanted(fetch)
-        if wanted is not None:
+        straight = None if wanted is None else self._source.straight(wanted)
+        if wanted is not None and straight is not None:
+            arena.bring(reader, slot, wanted, straight)
+            arena.kept(reader, wanted)
+        elif wanted is not None:
             check = self._source.check(wanted)
             for part in wanted.parts(arena.most_rows):
                 ragged = self._source.read(part, arena.views(reader, slot, part), check)
@@ -236,7 +267,8 @@ class Epoch:
         finally:
             if self._whole:
                 self._arena.rest()
-                self._kept.put(self._arena)
+                ahead = [] if self._readers is None else self._readers.ahead
+                self._kept.put(self._arena, Ahead(self._next_route, ahead) if ahead else None)
             else:
                 self._arena.close()
 

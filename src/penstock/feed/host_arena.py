@@ -18,6 +18,7 @@ from penstock.feed.arena import Orders, RaggedSlots, Room, Runs, lengthened, tri
 from penstock.feed.cache import RowsInPlace
 from penstock.feed.route import Fetch, Need, Route
 from penstock.feed.shaping import Shaping
+from penstock.feed.source import Straight
 from penstock.wire.ragged import Ragged
 
 Frame = Callable[[Array, str], Any]
@@ -114,6 +115,11 @@ class HostArena:
             for spec in self._fixed
         }
 
+    @property
+    def lasting(self) -> bool:
+        """Rows that are in place may be elsewhere in the next epoch."""
+        return self._in_place is None
+
     def begin(self, route: Route) -> bool:
         """Readers lay the order of every window down, whether or not they have to read."""
         self._needs.clear()
@@ -122,6 +128,11 @@ class HostArena:
     def wanted(self, fetch: Fetch) -> Fetch | None:
         """The run itself; a cache looks after whole blocks by itself."""
         return fetch
+
+    def bring(self, reader: int, slot: int, fetch: Fetch, straight: Straight) -> None:
+        """Into the slot."""
+        for view, offset in zip(self.views(reader, slot, fetch).values(), straight.offsets, strict=True):
+            straight.fill(view, offset)
 
     def views(self, reader: int, slot: int, fetch: Fetch) -> dict[str, memoryview]:
         """The slot's own memory."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -74,7 +75,8 @@ class Loader:
         self._place, self._kept = place, KeptArena()
         self._verified = np.zeros(len(snapshot.index), bool)
         """The blocks whose bytes were checked; once is enough."""
-        self._agreed = False
+        self._agreed = self._finished = False
+        """Whether ranks were compared; whether an epoch came to its end."""
         self._log = None if settings.log is None else TrainingLog(settings.log)
         self._process = os.getpid()
 
@@ -207,15 +209,18 @@ class Loader:
             self._agreed = True
         start, stats = self._next, Stats(began=time.perf_counter())
         logged = self._logged(stats, world, start, steps.left(start.t))
+        route = partial(_route, tuple(self.snapshot.index.rows.tolist()), self.settings, world, steps)
         epoch = Epoch(
             self.snapshot,
             self.specs,
             self.settings,
             self._place,
             self._kept,
-            self._route(world, steps, start),
+            route(start),
             self._verified,
             stats,
+            # Who iterates a second time will again: the next epoch may be begun before this one ends.
+            partial(route, Position(start.epoch + 1, 0)) if self._finished else None,
         )
         # Closed by both: before the log ends, and where not even that could begin. Done once, it does nothing more.
         with closing(epoch), self._under_way(start, stats), logged, closing(epoch):
@@ -231,7 +236,7 @@ class Loader:
                     epoch.follow(batches[-1])
                     # Popped, so that nothing here keeps a batch alive that its user has let go.
                     yield batches.pop()
-        self._position = Position(start.epoch + 1, 0)
+        self._position, self._finished = Position(start.epoch + 1, 0), True
 
     @contextmanager
     def _under_way(self, start: Position, stats: Stats) -> Iterator[None]:
@@ -264,8 +269,9 @@ class Loader:
         }
         return self._log.watch(stats, world, start.epoch, -(-start.t // batch), steps, about)
 
-    def _route(self, world: World, steps: Steps, start: Position) -> Route:
-        settings, blocks = self.settings, tuple(self.snapshot.index.rows.tolist())
-        lanes = settings.lanes if settings.shuffle else 1
-        order = Order(blocks, settings.seed, start.epoch, lanes, settings.window, settings.shuffle)
-        return Route(order, steps, world.rank, world.size, start.t)
+
+def _route(blocks: tuple[int, ...], settings: Settings, world: World, steps: Steps, start: Position) -> Route:
+    """A rank's way through an epoch, from where it begins. No method: who holds it does not hold the loader."""
+    lanes = settings.lanes if settings.shuffle else 1
+    order = Order(blocks, settings.seed, start.epoch, lanes, settings.window, settings.shuffle)
+    return Route(order, steps, world.rank, world.size, start.t)

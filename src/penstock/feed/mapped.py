@@ -26,7 +26,7 @@ from penstock.errors import StorageError
 from penstock.feed.cache import Source
 from penstock.feed.leases import Leases, NoLease
 from penstock.feed.route import Fetch, Need
-from penstock.feed.source import BlockCheck, buffer_places, is_direct, most_open_files
+from penstock.feed.source import BlockCheck, Straight, buffer_places, is_direct, most_open_files
 from penstock.wire.ragged import Ragged
 
 WIDE = 512
@@ -267,6 +267,10 @@ class MappedSource:
     def confirm(self, check: BlockCheck) -> None:
         """As the source does."""
         self._source.confirm(check)
+
+    def straight(self, fetch: Fetch) -> Straight | None:
+        """It is brought in where it lies."""
+        return None
 
     def read(
         self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None = None

@@ -147,8 +147,10 @@ class CudaPlace:
     def arena(self, room: Room) -> Arena:
         """Slots on the device, or the cache there."""
         from penstock.feed.cuda_arena import CudaArena
+        from penstock.feed.cuda_calls import cuda_calls
 
-        return CudaArena(self._specs, room, self._shape, self._device, self._device_cache())
+        calls = cuda_calls(self._device)
+        return CudaArena(self._specs, room, self._shape, self._device, calls, self._device_cache())
 
     def _device_cache(self) -> DeviceCache | None:
         if self._wanted == "device" and self._on_device is None:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,23 @@ class BlockCheck:
 
     block: int
     running: dict[str, checksum.Checksum]
+
+
+class Straight(NamedTuple):
+    """Where a run of rows lies in a file that is open, tensor by tensor."""
+
+    file: int
+    offsets: list[int]
+    shard: Shard
+
+    def fill(self, view: memoryview, offset: int) -> None:
+        """Read bytes of the file."""
+        size, done = len(view), os.preadv(self.file, [view], offset)
+        while done < size:
+            got = os.preadv(self.file, [view[done:]], offset + done)
+            if got == 0:
+                raise CorruptError([self.shard.file], "the file ends too early")
+            done += got
 
 
 @dataclass(frozen=True)
@@ -141,6 +158,8 @@ class RowSource:
             for spec in specs
             if self._direct
         }
+        self._straight = [(self._offsets[spec.name], spec.row_bytes) for spec in specs if self._direct]
+        self._row_bytes = sum(size for _, size in self._straight)
         self._shards: list[int] = snapshot.index.shard.tolist()
         self._thread = threading.local()
         """The run that a thread is about to read in parts, and what it holds of it."""
@@ -164,6 +183,16 @@ class RowSource:
                 raise CorruptError([place], "a checksum is wrong")
         assert self._verified is not None
         self._verified[check.block] = True
+
+    def straight(self, fetch: Fetch) -> Straight | None:
+        """Where a run of rows lies, for who reads it without this; if its file is open, and no check is due."""
+        block, first = fetch.block, fetch.first
+        file = self._files.get(self._shards[block]) if self._direct else None
+        if file is None or (self._verified is not None and not self._verified[block]):
+            return None
+        self.bytes_read += fetch.rows * self._row_bytes
+        offsets = [offsets[block] + first * size for offsets, size in self._straight]
+        return Straight(file, offsets, self._shard(block))
 
     def read(
         self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None = None
@@ -219,13 +248,10 @@ class RowSource:
             check.running[spec.name].update(view)
 
     def _fill(self, file: int, spec: TensorSpec, fetch: Fetch, view: memoryview) -> None:
-        offset, done = self._offsets[spec.name][fetch.block] + fetch.first * spec.row_bytes, 0
-        while done < view.nbytes:
-            got = os.preadv(file, [view[done:]], offset + done)
-            if got == 0:
-                raise CorruptError([self._shard(fetch.block).file], "the file ends too early")
-            done += got
-        self.bytes_read += done
+        if view.nbytes:
+            offset = self._offsets[spec.name][fetch.block] + fetch.first * spec.row_bytes
+            Straight(file, [offset], self._shard(fetch.block)).fill(view, offset)
+            self.bytes_read += view.nbytes
 
     def _read_decoded(self, fetch: Fetch, views: Mapping[str, memoryview], check: bool) -> dict[str, Ragged]:
         names = [spec.name for spec in self._specs if spec.ragged or spec.name in views]

@@ -3,13 +3,18 @@
 A window gets its slot before any window that is needed later, so that readers can never starve the consumer of the one
 it waits for. What goes wrong in a reader reaches the consumer as the error it was, with the shard it happened to.
 `loader` takes windows out as they become ready and gives their slots back.
+
+When all windows of an epoch have slots, readers may go on with the next epoch's, into slots that become free. What they
+came to by the end is handed to the next epoch's readers, so that its first batch need not wait for a window of every
+lane; the threads themselves end with their epoch.
 """
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -57,6 +62,8 @@ class _Open:
     need: Need
     slot: int
     left: int
+    ahead: bool
+    """Whether it is of the next epoch."""
 
 
 Read = Callable[[int, Fetch, int], None]
@@ -69,15 +76,32 @@ class Readers:
     """Threads that fetch windows, from `start` until `halt`."""
 
     def __init__(
-        self, needs: Iterable[Need], read: Read, finish: Finish, slots: int, threads: int, work: Work
+        self,
+        needs: Iterable[Need],
+        read: Read,
+        finish: Finish,
+        slots: int,
+        threads: int,
+        work: Work,
+        there: Sequence[Ready] = (),
+        ahead: Iterable[Need] = (),
     ) -> None:
-        self._jobs = ((need, fetch) for need in needs for fetch in need.fetches)
+        """`there`: windows that lie in slots already. `ahead`: those of the next epoch."""
+        taken = {ready.need.window: ready.slot for ready in there}
+        self._jobs = itertools.chain(
+            ((need, fetch, False) for need in needs if need.window not in taken for fetch in need.fetches),
+            ((need, fetch, True) for need in ahead for fetch in need.fetches),
+        )
         self._read, self._finish, self._work = read, finish, work
         self._free: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         """Slots; None to wake those who wait for one."""
-        for slot in range(slots):
+        for slot in set(range(slots)) - set(taken.values()):
             self._free.put(slot)
         self._done: queue.SimpleQueue[Ready | BaseException] = queue.SimpleQueue()
+        for ready in there:
+            self._done.put(ready)
+        self.ahead: list[Ready] = []
+        """Windows of the next epoch that lie in slots."""
         self._turn, self._counting = threading.Lock(), threading.Lock()
         self._open: _Open | None = None
         self._stopped = threading.Event()
@@ -122,6 +146,7 @@ class Readers:
         self._free.put(slot)
 
     def _run(self, number: int) -> None:
+        window: _Open | None = None
         try:
             while not self._stopped.is_set():
                 job = self._take()
@@ -136,9 +161,15 @@ class Readers:
                     if last:
                         self._finish(number, window.need, window.slot)
                 if last:
-                    self._done.put(Ready(window.need, window.slot))
+                    ready = Ready(window.need, window.slot)
+                    if window.ahead:
+                        self.ahead.append(ready)
+                    else:
+                        self._done.put(ready)
         except BaseException as error:
-            self._done.put(error)
+            # What goes wrong ahead of time is met again, if anybody comes so far.
+            if window is None or not window.ahead:
+                self._done.put(error)
 
     def _take(self) -> tuple[_Open, Fetch] | None:
         """The next run to read. Under one lock, so that slots are given out in the order of need."""
@@ -146,10 +177,10 @@ class Readers:
             job = next(self._jobs, None)
             if job is None:
                 return None
-            need, fetch = job
+            need, fetch, ahead = job
             if self._open is None or self._open.need is not need:
                 slot = self._free.get()
                 if slot is None or self._stopped.is_set():
                     return None
-                self._open = _Open(need, slot, len(need.fetches))
+                self._open = _Open(need, slot, len(need.fetches), ahead)
             return self._open, fetch

@@ -7,6 +7,7 @@ kernel does is written a second time in torch, for devices that cannot compile i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,12 +70,12 @@ template <typename T> T row_of(T v, T first, T modulus, T below, T stride, T tab
 SCALARS = ("first", "modulus", "below", "stride", "table", "windows", "wide", "pieces", "shuffled")
 
 
-def row_kernel() -> Any:
-    """The kernel, compiled when first used; None where this torch cannot."""
+def row_kernel(device: Any) -> Any:
+    """The kernel, compiled when first used; None where this torch, or the device, cannot."""
     import torch
 
     make = getattr(getattr(torch.cuda, "jiterator", None), "_create_jit_fn", None)
-    if make is None or ROUNDS != 6:
+    if make is None or ROUNDS != 6 or device.type != "cuda":
         return None
     return make(KERNEL, **dict.fromkeys(SCALARS, 0))
 
@@ -82,11 +83,23 @@ def row_kernel() -> Any:
 class DeviceWindows:
     """A rank's windows in one epoch, as the device has to know them."""
 
-    def __init__(self, route: Route, device: Any, kernel: Any, slot_rows: int, starts: Array | None) -> None:
-        """Windows lie in slots of so many rows; or, where `starts` of all blocks are given, their blocks lie there."""
+    def __init__(
+        self,
+        route: Route,
+        device: Any,
+        kernel: Any,
+        slot_rows: int,
+        starts: Array | None,
+        send: Callable[[Array], Any] | None = None,
+    ) -> None:
+        """Windows lie in slots of so many rows; or, where `starts` of all blocks are given, their blocks lie there.
+
+        `send` brings the table of a gather to the device, where there is something cheaper than torch.
+        """
         import torch
 
         self._torch, self._device, self._kernel, self._slot_rows = torch, device, kernel, slot_rows
+        self._send_table = send or self._send
         self._route = route
         self._table = _table(route, starts)
         self._resident = self._send(self._table) if starts is not None else None
@@ -96,10 +109,15 @@ class DeviceWindows:
         """The rows of the arena to gather, in the order of the epoch."""
         route = self._route
         if self._resident is None:
-            used, at = np.unique(runs.windows[runs.windows >= 0], return_index=True)
+            inner = runs.windows >= 0
+            used, slots = runs.windows[inner], runs.slots[inner]
+            if not route.even:
+                # Row by row; where lanes have one owner, windows come once, and in their order.
+                used, at = np.unique(used, return_index=True)
+                slots = slots[at]
             host = self._table[used]
-            host[:, PIECES + 1] = runs.slots[runs.windows >= 0][at] * self._slot_rows
-            table = self._send(host)
+            host[:, PIECES + 1] = slots * self._slot_rows
+            table = self._send_table(host)
         else:
             table = self._resident
         if route.even:

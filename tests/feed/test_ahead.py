@@ -1,0 +1,157 @@
+"""Reading ahead: the next epoch is begun before this one ends, by who has iterated before, and changes no batch."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock as pk
+from penstock.errors import CorruptError
+from penstock.feed.epoch import Epoch
+from penstock.feed.host_arena import HostArena
+from penstock.feed.loader import Loader
+from penstock.feed.route import Fetch
+
+ROWS, BATCH = 4000, 100
+
+
+@pytest.fixture(autouse=True)
+def a_gather_for_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise one would take all rows there are."""
+    monkeypatch.setattr(HostArena, "gather_bytes", BATCH * 8)
+
+
+@pytest.fixture(scope="module")
+def ds(tmp_path_factory: pytest.TempPathFactory) -> pk.Dataset:
+    return pk.write(
+        pa.table({"a": np.arange(ROWS)}), tmp_path_factory.mktemp("ahead") / "ds", block_bytes=1024
+    )
+
+
+def loader_of(ds: pk.Dataset, **more) -> Loader:
+    return ds.numpy(BATCH, lanes=8, rank=0, world=1, **more)
+
+
+def slowly(loader: Loader) -> list[list[int]]:
+    """An epoch whose end takes long enough for readers to go on."""
+    found = []
+    for batch in loader:
+        found.append(batch["a"].tolist())
+        time.sleep(0.002)
+    return found
+
+
+def begun(loader: Loader) -> int:
+    ahead = loader._kept.ahead
+    return 0 if ahead is None else len(ahead.windows)
+
+
+def test_who_iterates_once_reads_nothing_twice(ds: pk.Dataset) -> None:
+    loader = loader_of(ds, verify=False)
+    slowly(loader)
+    assert begun(loader) == 0
+    assert loader.stats.bytes_read == ROWS * 8
+
+
+def test_the_second_epoch_begins_the_third(ds: pk.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Epoch, reader: int, fetch: Fetch, slot: int) -> None:
+        time.sleep(0.5)
+        raise AssertionError("nothing has to be read for the first batch")
+
+    loader = loader_of(ds)
+    slowly(loader)
+    slowly(loader)
+    there = begun(loader)
+    assert there >= 8, "at least a window of every lane"
+    assert loader.stats.bytes_read > ROWS * 8
+    before = [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock")]
+    assert before == [], "threads end with their epoch"
+    monkeypatch.setattr(Epoch, "_read", refused)
+    assert len(next(iter(loader))["a"]) == BATCH, "its first batch is there before anything is read"
+
+
+def test_the_batches_are_those_of_a_loader_that_reads_nothing_ahead(ds: pk.Dataset) -> None:
+    loader = loader_of(ds)
+    for epoch in range(5):
+        fresh = loader_of(ds)
+        fresh.set_epoch(epoch)
+        assert slowly(loader) == slowly(fresh)
+
+
+def test_what_was_read_is_dropped_where_another_epoch_comes(ds: pk.Dataset) -> None:
+    loader, fresh = loader_of(ds), loader_of(ds)
+    slowly(loader)
+    slowly(loader)
+    assert begun(loader)
+    for each in (loader, fresh):
+        each.set_epoch(7)
+    assert slowly(loader) == slowly(fresh)
+    state = {**loader.state_dict(), "epoch": 3, "t": 5 * BATCH}
+    for each in (loader, fresh):
+        each.load_state_dict(state)
+    assert slowly(loader) == slowly(fresh)
+
+
+def test_closing_drops_it(ds: pk.Dataset) -> None:
+    loader = loader_of(ds)
+    slowly(loader)
+    slowly(loader)
+    assert begun(loader)
+    loader.close()
+    assert begun(loader) == 0
+    fresh = loader_of(ds)
+    fresh.set_epoch(2)
+    assert slowly(loader) == slowly(fresh)
+
+
+def test_an_epoch_that_is_left_early_leaves_nothing(ds: pk.Dataset) -> None:
+    loader = loader_of(ds)
+    slowly(loader)
+    for number, _ in enumerate(loader):
+        if number == ROWS // BATCH - 2:
+            break
+    assert begun(loader) == 0
+
+
+def test_a_cache_is_not_read_ahead(ds: pk.Dataset) -> None:
+    loader = loader_of(ds, cache="host")
+    for _ in range(3):
+        slowly(loader)
+    assert begun(loader) == 0
+    assert loader.stats.bytes_read == 0
+
+
+def test_what_goes_wrong_ahead_is_told_by_the_epoch_it_belongs_to(
+    ds: pk.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by the one that is under way, whose rows are all right."""
+    read, loader = Epoch._read, loader_of(ds)
+    slowly(loader)
+
+    def failing(self: Epoch, reader: int, fetch: Fetch, slot: int) -> None:
+        if self._route.order.epoch == 2 or self._next_route is not self._route:
+            raise CorruptError(["a shard"], "it is made to fail")
+        read(self, reader, fetch, slot)
+
+    monkeypatch.setattr(Epoch, "_read", failing)
+    assert len(slowly(loader)) == ROWS // BATCH
+    assert begun(loader) == 0
+    with pytest.raises(CorruptError, match="made to fail"):
+        slowly(loader)
+
+
+def test_windows_that_fit_no_slot_are_left(tmp_path: Path) -> None:
+    """Blocks of very different sizes: an epoch's largest window may be larger than any of the last one's."""
+    rows = pa.table({"a": np.arange(3000)})
+    for start, stop, block in ((0, 40, 1024), (40, 2900, 16_384), (2900, 3000, 1024)):
+        ds = pk.write(
+            rows.slice(start, stop - start), tmp_path / "ds", block_bytes=block, shuffle=False, mode="append"
+        )
+    loader = ds.numpy(50, lanes=3, rank=0, world=1, last="short")
+    for _ in range(8):
+        assert sorted(row for batch in slowly(loader) for row in batch) == list(range(3000))

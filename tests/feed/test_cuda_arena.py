@@ -1,0 +1,110 @@
+"""The arena of a GPU, run in host memory: the batches are those of the host's own arena, however rows come to it.
+
+`benchmarks/feed_gpu.py` checks the same on a GPU, with streams and events that are real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import host_calls
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+import penstock as pk
+from penstock.feed import cuda_arena, cuda_calls
+from penstock.feed.loader import Loader
+from penstock.feed.loaders import chosen_specs, numpy_loader, shaping
+from penstock.feed.places import CudaPlace
+from penstock.feed.settings import Settings
+
+ROWS = 5003
+
+
+@pytest.fixture(autouse=True)
+def host_instead_of_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[host_calls.HostCalls]:
+    calls = host_calls.HostCalls()
+    monkeypatch.setattr(cuda_calls, "cuda_calls", lambda device: calls)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1 << 40, 1 << 40))
+    return calls
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> pk.Dataset:
+    random = np.random.default_rng(1)
+    rows = pa.table(
+        {
+            "id": np.arange(ROWS),
+            "v": pa.FixedSizeListArray.from_arrays(random.random(ROWS * 7, dtype=np.float32), 7),
+            "b": np.arange(ROWS) % 3 == 0,
+            "tokens": [list(range(row % 5)) for row in range(ROWS)],
+        }
+    )
+    tensors = {"id": "id", "v": "v", "b": "b", "tokens": pk.ragged("tokens")}
+    return pk.write(rows, tmp_path_factory.mktemp("arena"), tensors, shards=3, block_bytes=5000)
+
+
+def on_the_device(ds: pk.Dataset, settings: Settings, tensors: list[str]) -> Loader:
+    specs = chosen_specs(ds.snapshot, tensors)
+    place = CudaPlace(ds.snapshot, specs, settings.cache, shaping(specs, settings), host_calls.CPU)
+    return Loader(ds.snapshot, specs, settings, place)
+
+
+def assert_same(ds: pk.Dataset, settings: Settings, tensors: list[str], epochs: int = 3) -> None:
+    ours = on_the_device(ds, settings, tensors)
+    host = numpy_loader(ds.snapshot, chosen_specs(ds.snapshot, tensors), replace(settings, cache=None))
+    for _ in range(epochs):
+        for mine, theirs in zip(ours, host, strict=True):
+            assert mine.keys() == theirs.keys()
+            for name, array in theirs.items():
+                if name == "tokens":
+                    assert np.array_equal(mine[name].values.numpy(), array.values)
+                    assert np.array_equal(mine[name].offsets.numpy(), array.offsets)
+                else:
+                    assert np.array_equal(mine[name].numpy(), array), name
+    ours.close()
+
+
+@pytest.mark.parametrize("tensors", [["id", "v", "b"], ["v"], ["id", "b"], ["v", "tokens"], ["tokens"]])
+@pytest.mark.parametrize("cache", [None, "host", "device"])
+def test_the_same_rows_as_on_the_host(dataset: pk.Dataset, tensors: list[str], cache: str | None) -> None:
+    for batch, world, last in ((100, 1, "drop"), (33, 2, "short"), (16, 3, "pad")):
+        for rank in range(world):
+            settings = Settings(
+                batch,
+                seed=2,
+                rank=rank,
+                world=world,
+                last=last,
+                lanes=8,
+                threads=3,
+                cache=cache,
+                window=world,
+            )
+            assert_same(dataset, settings, tensors)
+
+
+@pytest.mark.parametrize("stage", [64, 1000, 4096])
+@pytest.mark.parametrize("verify", [True, False])
+def test_pieces_of_any_size(
+    dataset: pk.Dataset, monkeypatch: pytest.MonkeyPatch, stage: int, verify: bool
+) -> None:
+    monkeypatch.setattr(cuda_arena, "STAGE_BYTES", stage)
+    settings = Settings(100, rank=0, world=1, lanes=4, threads=2, verify=verify)
+    assert_same(dataset, settings, ["id", "v", "b"])
+
+
+def test_rows_are_copied_once_an_epoch(
+    dataset: pk.Dataset, host_instead_of_cuda: host_calls.HostCalls, tmp_path: Path
+) -> None:
+    settings = Settings(100, rank=0, world=1, lanes=4, threads=2, last="short", verify=False)
+    loader = on_the_device(dataset, settings, ["v"])
+    before = host_instead_of_cuda.copied
+    assert sum(len(batch["v"]) for batch in loader) == ROWS
+    # The tables of the windows are copied too, and are small.
+    assert ROWS * 28 <= host_instead_of_cuda.copied - before < ROWS * 28 * 1.5
+    assert loader.stats.bytes_read == ROWS * 28

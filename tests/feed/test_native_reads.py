@@ -1,0 +1,167 @@
+"""The reader's loop that numba compiles, over functions of the test's own in place of the driver's."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import host_calls
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock as pk
+from penstock.errors import CorruptError
+from penstock.feed import cuda_calls, native_reads
+from penstock.feed.loader import Loader
+from penstock.feed.loaders import chosen_specs, shaping
+from penstock.feed.native_reads import FAILED, Functions, compiled, native_bring
+from penstock.feed.pieces import Segment, pieces
+from penstock.feed.places import CudaPlace
+from penstock.feed.settings import Settings
+
+CODE, NUMBER = ctypes.c_int, ctypes.c_uint64
+
+
+class Driver:
+    """What the loop calls: copies at once, and writes down in which order it was asked."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int]] = []
+        self.fails: str | None = None
+        self._wait = ctypes.CFUNCTYPE(CODE, NUMBER)(lambda event: self._tell("wait", event))
+        self._copy = ctypes.CFUNCTYPE(CODE, NUMBER, NUMBER, NUMBER, NUMBER)(self._copied)
+        self._record = ctypes.CFUNCTYPE(CODE, NUMBER, NUMBER)(
+            lambda event, stream: self._tell("record", event)
+        )
+        of = cuda_calls._address
+        self.functions = Functions(
+            of(ctypes.CDLL(None).pread), of(self._wait), of(self._copy), of(self._record)
+        )
+
+    def _tell(self, name: str, number: int) -> int:
+        self.told.append((name, number))
+        return int(self.fails == name)
+
+    def _copied(self, target: int, source: int, size: int, stream: int) -> int:
+        ctypes.memmove(target, source, size)
+        return self._tell("copy", size)
+
+
+@pytest.fixture(scope="module")
+def driver() -> Driver:
+    return Driver()
+
+
+@pytest.fixture(autouse=True)
+def nothing_told(driver: Driver) -> None:
+    driver.told.clear()
+    driver.fails = None
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[int]:
+    (tmp_path / "bytes").write_bytes(bytes(range(256)) * 4)
+    opened = os.open(tmp_path / "bytes", os.O_RDONLY)
+    yield opened
+    os.close(opened)
+
+
+def test_pieces_are_read_by_turns_and_copied(driver: Driver, file: int) -> None:
+    loop = compiled(driver.functions)
+    assert loop is not None
+    buffers, found = np.zeros((2, 64), np.uint8), np.zeros(300, np.uint8)
+    addresses = [int(each.ctypes.data) for each in buffers]
+    bring = native_bring(loop, [int(found.ctypes.data)], addresses, [71, 72], 5)
+    wanted = list(pieces([Segment(10, 150, 100)], 64))
+    assert bring(file, 0, wanted) == 1, "three pieces after the first buffer end at the second"
+    assert bytes(found[100:250]) == (bytes(range(256)) * 4)[10:160]
+    assert [name for name, _ in driver.told] == ["wait", "copy", "record"] * 3
+    assert [number for name, number in driver.told if name == "wait"] == [72, 71, 72]
+    assert [number for name, number in driver.told if name == "record"] == [72, 71, 72]
+
+
+@pytest.mark.parametrize("what", ["wait", "copy", "record", "read", "end"])
+def test_whatever_fails_ends_it(driver: Driver, file: int, what: str) -> None:
+    driver.fails = what
+    loop = compiled(driver.functions)
+    assert loop is not None
+    memory = np.zeros(4096, np.uint8)
+    bring = native_bring(loop, [int(memory.ctypes.data)], [int(memory.ctypes.data)], [1], 0)
+    offset = 1000 if what == "end" else 0
+    assert bring(-1 if what == "read" else file, 0, list(pieces([Segment(offset, 100, 2000)], 64))) == FAILED
+
+
+def test_it_is_compiled_once_and_without_numba_not_at_all(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert compiled(driver.functions) is compiled(driver.functions)
+    monkeypatch.setattr(native_reads, "_compiled", {})
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert compiled(driver.functions) is None
+
+
+def test_other_threads_run_meanwhile(file: int, tmp_path: Path) -> None:
+    """A reader that waits in the loop does not hold the interpreter's lock: another thread lets it go on."""
+    let = threading.Event()
+    wait = ctypes.CFUNCTYPE(CODE, NUMBER)(lambda event: int(not let.wait(20)))
+    quiet = ctypes.CFUNCTYPE(CODE, NUMBER, NUMBER)(lambda event, stream: 0)
+    copy = ctypes.CFUNCTYPE(CODE, NUMBER, NUMBER, NUMBER, NUMBER)(lambda *_: 0)
+    of = cuda_calls._address
+    loop = compiled(Functions(of(ctypes.CDLL(None).pread), of(wait), of(copy), of(quiet)))
+    assert loop is not None
+    memory = np.zeros(128, np.uint8)
+    bring = native_bring(loop, [0], [int(memory.ctypes.data)], [1], 0)
+    found: list[int] = []
+    reader = threading.Thread(
+        target=lambda: found.append(bring(file, 0, list(pieces([Segment(0, 64, 0)], 64))))
+    )
+    reader.start()
+    let.set()
+    reader.join(20)
+    assert found == [0]
+
+
+class NativeCalls(host_calls.HostCalls):
+    """The host's calls, with the compiled loop."""
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__()
+        self._driver, self.runs = driver, 0
+
+    def bringer(self, targets, sources, events, stream):
+        loop = compiled(self._driver.functions)
+        assert loop is not None
+        inner = native_bring(
+            loop, [each.data_ptr() for each in targets], [each.data_ptr() for each in sources], [1, 2], 0
+        )
+
+        def bring(*arguments):
+            self.runs += 1
+            return inner(*arguments)
+
+        return bring
+
+
+def test_a_loader_reads_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: Driver) -> None:
+    calls = NativeCalls(driver)
+    monkeypatch.setattr(cuda_calls, "cuda_calls", lambda device: calls)
+    rows = {"a": np.arange(3000), "b": np.arange(3000, dtype=np.float32)}
+    ds = pk.write(pa.table(rows), tmp_path / "ds", block_bytes=2048, shards=1)
+    specs, settings = chosen_specs(ds.snapshot, None), Settings(100, rank=0, world=1, lanes=4)
+    place = CudaPlace(ds.snapshot, specs, None, shaping(specs, settings), host_calls.CPU)
+    loader, host = Loader(ds.snapshot, specs, settings, place), ds.numpy(100, rank=0, world=1, lanes=4)
+    for _ in range(3):
+        for ours, theirs in zip(loader, host, strict=True):
+            assert all(np.array_equal(ours[name].numpy(), theirs[name]) for name in rows)
+    assert calls.runs > 2 * len(ds.snapshot.index), "from the second epoch on, when all is checked"
+    shard = tmp_path / "ds" / ds.shards[0].file
+    os.truncate(shard, shard.stat().st_size // 2)
+    # Of the first epoch after it some windows were read before; it may be the next that meets it.
+    with pytest.raises(CorruptError, match=shard.name):
+        list(itertools.chain(loader, loader))
