@@ -3,17 +3,21 @@
     python benchmarks/feed_gpu.py [--gigabytes 8] [--folder DIR] [--epochs 3]
 
 Two datasets: 1 KB rows (256 float32) and Criteo-shaped rows of 160 bytes (13 float32, 26 int32, 1 float32). The floors
-are a copy from pinned memory, and `preadv` into pinned memory by as many threads as the loader has readers.
+are a copy from pinned memory, and `preadv` into pinned memory by as many threads as the loader has readers. These
+machines drift by a third within minutes, so the second is taken anew before every epoch.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
+import statistics
 import tempfile
 import threading
 import time
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -56,7 +60,7 @@ def make(kind: str, size: float, folder: str, block: int) -> pk.Dataset:
     )
 
 
-def floors(ds: pk.Dataset, threads: int) -> tuple[float, float]:
+def copy_floor() -> float:
     pinned = torch.empty(64 << 20, dtype=torch.uint8, pin_memory=True)
     device = torch.empty_like(pinned, device="cuda")
     for _ in range(3):
@@ -66,8 +70,10 @@ def floors(ds: pk.Dataset, threads: int) -> tuple[float, float]:
     for _ in range(50):
         device.copy_(pinned, non_blocking=True)
     torch.cuda.synchronize()
-    copy = 50 * pinned.numel() / (time.perf_counter() - began) / 1e9
+    return 50 * pinned.numel() / (time.perf_counter() - began) / 1e9
 
+
+def read_floor(ds: pk.Dataset, threads: int) -> float:
     files = [os.path.join(ds.path, shard.file) for shard in ds.shards]
     jobs = iter([(file, at) for file in files for at in range(0, os.path.getsize(file), 8 << 20)])
     lock, done = threading.Lock(), [0] * threads
@@ -93,25 +99,44 @@ def floors(ds: pk.Dataset, threads: int) -> tuple[float, float]:
     began = time.perf_counter()
     for worker in workers:
         worker.join()
-    return copy, sum(done) / (time.perf_counter() - began) / 1e9
+    return sum(done) / (time.perf_counter() - began) / 1e9
+
+
+class Measured(NamedTuple):
+    """An epoch."""
+
+    rate: float
+    """GB/s."""
+    waited: float
+    """The share of it that the consumer waited."""
+    floor: float
+    """GB/s of `preadv` right before it, where that was asked for."""
 
 
 def epochs(
-    ds: pk.Dataset, batch: int, threads: int, count: int, *, verify: bool = False, cache: str | None = None
-) -> list[tuple[float, float]]:
-    """GB/s of every epoch of one loader, and the share of it that the consumer waited."""
+    ds: pk.Dataset,
+    batch: int,
+    threads: int,
+    count: int,
+    *,
+    verify: bool = False,
+    cache: str | None = None,
+    beside_floor: bool = False,
+) -> list[Measured]:
+    """Every epoch of one loader."""
     snapshot = ds.snapshot
     settings = Settings(batch, rank=0, world=1, threads=threads, verify=verify, cache=cache)
     loader = torch_loader(snapshot, chosen_specs(snapshot, None), settings, "cuda")
     found = []
     for _ in range(count):
+        floor = read_floor(ds, threads) if beside_floor else math.nan
         torch.cuda.synchronize()
         began = time.perf_counter()
         for _ in loader:
             pass
         torch.cuda.synchronize()
         seconds = time.perf_counter() - began
-        found.append((loader.stats.bytes / seconds / 1e9, loader.stats.waited / seconds))
+        found.append(Measured(loader.stats.bytes / seconds / 1e9, loader.stats.waited / seconds, floor))
     loader.close()
     return found
 
@@ -210,9 +235,18 @@ def training(ds: pk.Dataset, batch: int = 8192) -> None:
             )
 
 
-def show(name: str, rates: list[tuple[float, float]]) -> None:
-    shown = ", ".join(f"{rate:.1f} ({wait:.0%} waited)" for rate, wait in rates)
+def show(name: str, found: list[Measured]) -> None:
+    shown = ", ".join(f"{each.rate:.1f} ({each.waited:.0%} waited)" for each in found)
     print(f"  {name}: {shown}", flush=True)
+    if not math.isnan(found[0].floor):
+        rate, floor = (statistics.median(each[column] for each in found) for column in (0, 2))
+        later, beside = (statistics.median(each[column] for each in found[1:]) for column in (0, 2))
+        floors = ", ".join(f"{each.floor:.1f}" for each in found)
+        print(
+            f"    preadv before each: {floors}; of its median {rate / floor:.0%}, without the first epoch "
+            f"{later / beside:.0%}",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -221,7 +255,7 @@ def main() -> None:
     )
     parser.add_argument("--gigabytes", type=float, default=8)
     parser.add_argument("--folder")
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=3, help="of each loader, at least 2")
     parser.add_argument("--threads", type=int, nargs="+", default=[8, 12])
     parser.add_argument("--blocks", type=int, nargs="+", default=[16 << 20])
     given = parser.parse_args()
@@ -232,12 +266,10 @@ def main() -> None:
             for block in given.blocks:
                 ds = make(kind, given.gigabytes * 1e9, os.path.join(root, kind), block)
                 for threads in given.threads:
-                    copy, read = floors(ds, threads)
-                    print(
-                        f"{kind}, {threads} threads: pinned copy {copy:.1f}, preadv {read:.1f} GB/s (floors)"
-                    )
+                    print(f"{kind}, {threads} threads: pinned copy {copy_floor():.1f} GB/s (floor)")
                     for batch in (8192, 65536):
-                        show(f"batch {batch}", epochs(ds, batch, threads, given.epochs))
+                        name = f"batch {batch}"
+                        show(name, epochs(ds, batch, threads, given.epochs, beside_floor=True))
                     show("batch 8192, every block checked", epochs(ds, 8192, threads, 1, verify=True))
                 threads = given.threads[-1]
                 show("batch 8192, cached on the host", epochs(ds, 8192, threads, 3, cache="host"))
