@@ -1,9 +1,9 @@
 """What every peer's script shares: the same rows for all, one way of measuring, one line of JSON for each figure.
 
 A peer's script is run twice: `prepare` converts the rows to the peer's own format, untimed; `measure` takes each
-of its ways through a warm-up pass, in which the batches are checked, and a timed one. Needs only NumPy, because it
-runs inside every peer's environment. Every row carries its own number, so that a check can tell which rows came, and
-how far the peer mixed them.
+of its ways through a warm-up pass, in which the batches are checked, and times what follows. Needs only NumPy, because
+it runs inside every peer's environment. Every row carries its own number, so that a check can tell which rows came,
+and how far the peer mixed them.
 """
 
 from __future__ import annotations
@@ -197,18 +197,24 @@ def main(
 
 
 def measure(job: Job, way: Way, seconds: float) -> dict[str, float | int]:
-    seconds = math.inf if way.whole else seconds
+    """A warm-up pass, which is checked; then whole epochs are timed, or a part of one where that takes too long.
+
+    Epochs begin with the clock running, so that nothing of them is there already. A part is timed from batch to batch
+    of a steady run, so that about as much is in flight at its end as at its beginning.
+    """
+    most = math.inf if way.whole else seconds
     opened = way.epochs()
     with opened if hasattr(opened, "__exit__") else nullcontext(opened) as epochs:  # type: ignore[attr-defined]
         epoch = iter(epochs)
-        mixed = check(job, until(epoch, seconds / 3))
-        # A slow way is timed further on in the same epoch: restarting it would count what it had in flight.
-        going_on = next(epoch, None) is not None
-        size, rows, began = 0, 0, time.perf_counter()
-        for batch in until(epoch if going_on else iter(epochs), seconds):
-            size += sum(each.nbytes for each in batch.values())
-            rows += len(next(iter(batch.values())))
-        took = time.perf_counter() - began
+        mixed = check(job, until(epoch, most / 3))
+        # While rows were checked, batches were made that nobody waited for: they go first.
+        exhaust(until(epoch, most / 6))
+        # The same epoch goes on: a slow way that was broken off and began anew would count what it had in flight.
+        size, rows, took = exhaust(until(epoch, most))
+        if took < most:  # it came to its end
+            size, rows, took = once = exhaust(iter(epochs))
+            while took + once[2] < seconds:
+                size, rows, took = map(sum, zip((size, rows, took), exhaust(iter(epochs)), strict=True))
     share = rows / len(np.load(job.source / f"{NUMBERED[job.kind]}.npy", mmap_mode="r"))
     return {"gigabytes_per_second": size / took / 1e9, "seconds": took, "share": share, "mixed": mixed}
 
@@ -220,6 +226,15 @@ def until(batches: Iterator[Batch], seconds: float) -> Iterator[Batch]:
         yield batch
         if time.perf_counter() > end:
             break
+
+
+def exhaust(batches: Iterator[Batch]) -> tuple[int, int, float]:
+    """Bytes and rows of all batches, and the seconds they took."""
+    size, rows, began = 0, 0, time.perf_counter()
+    for batch in batches:
+        size += sum(each.nbytes for each in batch.values())
+        rows += len(next(iter(batch.values())))
+    return size, rows, time.perf_counter() - began
 
 
 def check(job: Job, batches: Iterator[Batch]) -> float:
