@@ -35,6 +35,8 @@ SHAPES: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {
 NUMBERED = {"criteo": "cat", "vector": "x"}
 """The tensor whose first element is the row's number; float32 holds it exactly up to 16 million rows."""
 STRETCHES = 100
+RUN = 1024
+"""Rows that are stored one after the other; neighbours that stay together show in how few runs a batch is from."""
 
 
 @dataclass
@@ -206,7 +208,7 @@ def measure(job: Job, way: Way, seconds: float) -> dict[str, float | int]:
     opened = way.epochs()
     with opened if hasattr(opened, "__exit__") else nullcontext(opened) as epochs:  # type: ignore[attr-defined]
         epoch = iter(epochs)
-        mixed = check(job, until(epoch, most / 3))
+        mixed, runs = check(job, until(epoch, most / 3))
         # While rows were checked, batches were made that nobody waited for: they go first.
         exhaust(until(epoch, most / 6))
         # The same epoch goes on: a slow way that was broken off and began anew would count what it had in flight.
@@ -216,7 +218,8 @@ def measure(job: Job, way: Way, seconds: float) -> dict[str, float | int]:
             while took + once[2] < seconds:
                 size, rows, took = map(sum, zip((size, rows, took), exhaust(iter(epochs)), strict=True))
     share = rows / len(np.load(job.source / f"{NUMBERED[job.kind]}.npy", mmap_mode="r"))
-    return {"gigabytes_per_second": size / took / 1e9, "seconds": took, "share": share, "mixed": mixed}
+    rate = size / took / 1e9
+    return {"gigabytes_per_second": rate, "seconds": took, "share": share, "mixed": mixed, "runs": runs}
 
 
 def until(batches: Iterator[Batch], seconds: float) -> Iterator[Batch]:
@@ -237,10 +240,10 @@ def exhaust(batches: Iterator[Batch]) -> tuple[int, int, float]:
     return size, rows, time.perf_counter() - began
 
 
-def check(job: Job, batches: Iterator[Batch]) -> float:
+def check(job: Job, batches: Iterator[Batch]) -> tuple[float, float]:
     """Names, types, shapes and rows of a pass, and the values of its first batch.
 
-    Returns how many of a hundred equal stretches of the data a batch has rows from.
+    Returns how many of a hundred equal stretches of the data a batch has rows from, and how many runs of `RUN` rows.
     """
     rows = job.rows()
     total = len(rows[NUMBERED[job.kind]])
@@ -259,7 +262,9 @@ def check(job: Job, batches: Iterator[Batch]) -> float:
     # Two workers may each end on a short batch; some peers repeat a few rows to come out even.
     assert short <= 2, f"{short} of {len(numbers)} batches had not {job.batch} rows"
     assert len(np.unique(every)) >= 0.99 * len(every), "rows came twice"
-    return float(np.mean([len(np.unique(each * STRETCHES // total)) for each in numbers]))
+    stretches = [len(np.unique(each * STRETCHES // total)) for each in numbers]
+    runs = [len(np.unique(each // RUN)) for each in numbers]
+    return float(np.mean(stretches)), float(np.mean(runs))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from common import SHAPES, STRETCHES, write_rows
+from common import RUN, SHAPES, STRETCHES, write_rows
 
 HERE = Path(__file__).resolve().parent
 PEERS = {
@@ -192,12 +192,12 @@ def report(found: dict[str, Figures | Failed], given: argparse.Namespace) -> str
     )
     lines = [title, f"`python benchmarks/peers/run.py {arguments}`", ""]
     lines.append(
-        "| peer | version | what its shuffle does | mixed | 160 B rows, GB/s: median (all) | 1 KB rows, GB/s |"
+        "| peer | version | what its shuffle does | mixed | runs | 160 B rows, GB/s: median (all) | 1 KB rows, GB/s |"
     )
-    lines.append("| --- | --- | --- | --- | --- | --- |")
+    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
     for name, figures in found.items():
         if isinstance(figures, Failed):
-            lines.append(f"| {PEERS[name]} | | takes no part: {figures.args[0]} | | | |")
+            lines.append(f"| {PEERS[name]} | | takes no part: {figures.args[0]} | | | | |")
         else:
             lines += best_rows(name, figures)
     lines += [
@@ -213,7 +213,8 @@ def report(found: dict[str, Figures | Failed], given: argparse.Namespace) -> str
                 cells = " | ".join(rates(kinds[kind]) for kind in SHAPES)
                 lines.append(f"| {PEERS[name]} | {settings} | {cells} |")
     lines.append(
-        f"\nMixed: of {STRETCHES} equal stretches of the stored rows, how many one batch holds; 160 B, 1 KB rows."
+        f"\nMixed: of {STRETCHES} equal stretches of the stored rows, how many one batch holds; runs: from how many "
+        f"runs of {RUN:,} stored rows its rows come; 160 B, 1 KB rows."
     )
     return "\n".join(lines)
 
@@ -222,16 +223,22 @@ def best_rows(name: str, figures: Figures) -> list[str]:
     """A line for each shuffle, with the best settings for each kind of rows."""
     lines = []
     for shuffle in dict.fromkeys(shuffle for shuffle, _ in figures):
-        cells, mixed, versions = [], [], []
+        cells, mixed, runs, versions = [], [], [], []
         for kind in SHAPES:
             every = [kinds[kind] for (other, _), kinds in figures.items() if other == shuffle]
             best = max(every, key=median)
             cells.append(rates(best))
-            mixed.append(f"{statistics.mean(line.get('mixed', 0) for line in best):.0f}" if best else "")
+            mixed.append(mean(best, "mixed"))
+            runs.append(mean(best, "runs"))
             versions += [line["library"] for line in best]
         version = versions[0] if versions else ""
-        lines.append(f"| {PEERS[name]} | {version} | {shuffle} | {', '.join(mixed)} | {' | '.join(cells)} |")
+        cells = [", ".join(mixed), ", ".join(runs), *cells]
+        lines.append(f"| {PEERS[name]} | {version} | {shuffle} | {' | '.join(cells)} |")
     return lines
+
+
+def mean(lines: list[dict[str, Any]], name: str) -> str:
+    return f"{statistics.mean(line.get(name, 0) for line in lines):.0f}" if lines else ""
 
 
 def measured(lines: list[dict[str, Any]]) -> list[float]:
