@@ -41,10 +41,14 @@ def test_the_batches_are_the_same(ds, framework, window, tensors) -> None:
     settings = {"lanes": 8, "window": window, "rank": 0, "world": 1, "tensors": tensors, "last": "short"}
     plain = getattr(ds, framework)(64, **settings)
     cached = getattr(ds, framework)(64, cache="host", **settings)
+    read = []
     for _ in range(3):
         for ours, theirs in zip(plain, cached, strict=True):
             assert lists(ours) == lists(theirs)
-    assert cached.stats.bytes_read == 0 < plain.stats.bytes_read, "the last epoch read nothing"
+        read.append((plain.stats.bytes_read, cached.stats.bytes_read))
+    assert read[-1][1] == 0, "the last epoch read nothing"
+    # So small a dataset may be read whole ahead of its epoch, while the one before ends.
+    assert sum(streamed for streamed, _ in read) >= 2 * sum(kept for _, kept in read) > 0
 
 
 def test_an_epoch_that_was_left_early_is_completed_by_the_next(ds) -> None:

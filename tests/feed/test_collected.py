@@ -48,7 +48,7 @@ def collecting(self, *arguments):
     return read(self, *arguments)
 
 arrow.ArrowStore.read_range = collecting
-dropped(pk.open("memory://collected/one").numpy(64))
+dropped(pk.open("memory://collected/one").numpy(64, lanes=4))
 armed.set()
 done.wait()
 print(over())

@@ -102,3 +102,11 @@ def test_a_batch_larger_than_the_dataset_takes_no_more_than_its_rows(tmp_path: P
     assert list(ds.numpy(**many)) == []
     with pytest.raises(SelectionError, match="the loader needs"):
         next(iter(ds.numpy(last="pad", **many)))
+
+
+def test_a_small_dataset_takes_little_whatever_a_gather_may_hold(tmp_path: Path) -> None:
+    ds = pk.write(pa.table({"a": np.arange(1000)}), tmp_path, block_bytes=1024)
+    loader = ds.numpy(batch_size=10)
+    for _ in range(2):
+        assert len(list(loader)) == 100
+        assert loader.stats.memory < 1 << 20

@@ -42,7 +42,7 @@ def test_slow_reading_bounds(ds: pk.Dataset, monkeypatch) -> None:
 
 def test_a_slow_gather_bounds_while_readers_have_nothing_to_do(ds: pk.Dataset, monkeypatch) -> None:
     slowed(monkeypatch, HostArena, "gather", 0.5)
-    loader = ds.numpy(batch_size=100)
+    loader = ds.numpy(batch_size=100, lanes=4)  # so few that one gather does not touch all there is
     list(loader)
     assert loader.stats.bound == "gather"
     assert loader.verdict().startswith("the gather bounds")

@@ -59,7 +59,7 @@ def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budg
     if route.steps.last != "pad":
         batch = min(batch, route.order.rows)
     step = max(-(-batch // route.world) * costs.row, 1)
-    most = max(costs.gather // step, 1)
+    most = max(min(costs.gather // step, route.steps.left(0)), 1)
     # Windows in a cache take next to nothing, so that a gather may touch as many as it likes.
     together = most if costs.cached else _together(route, most)
     rows = int(route.windows.rows.max(initial=1))

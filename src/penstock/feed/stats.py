@@ -64,6 +64,7 @@ class Stats:
     rows: int = 0
     row_bytes: int = 0
     bytes_read: int = 0
+    """While this iteration ran: what was read ahead of an epoch is counted with the one before it."""
     began: float = 0.0
     ended: float | None = None
     waited: float = 0.0
