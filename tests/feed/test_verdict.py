@@ -58,6 +58,13 @@ def test_a_wait_for_the_first_batch_alone_is_no_slow_storage(ds: pk.Dataset, mon
     assert loader.verdict().startswith("the start bounds")
 
 
+def test_what_a_loader_has_to_make_first_is_a_wait_for_the_first_batch(ds: pk.Dataset, monkeypatch) -> None:
+    slowed(monkeypatch, HostArena, "begin", 0.3)
+    loader = ds.numpy(batch_size=100)
+    list(loader)
+    assert 0.3 <= loader.stats.start_waited <= loader.stats.waited
+
+
 @pytest.mark.parametrize(
     ("counted", "bound"),
     [

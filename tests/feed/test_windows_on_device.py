@@ -7,9 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.feed.arena import Orders, Room, turn_of
+from penstock.feed.arena import Orders, Room
 from penstock.feed.assembly import Assembly
 from penstock.feed.cache import block_bases
+from penstock.feed.native_loops import native_loops
 from penstock.feed.order import LAST, Order, Steps
 from penstock.feed.route import Route
 from penstock.feed.stages import Ready
@@ -76,7 +77,7 @@ def test_resident_windows_are_the_order(route, together) -> None:
 @settings(deadline=None)
 @given(routes(), st.integers(1, 4))
 def test_windows_in_slots_are_the_order_on_the_host_and_on_the_device(route, together) -> None:
-    size = room(route)
+    size, native = room(route), native_loops([])
     table, host = DeviceWindows(route, CPU, None, size.rows, None), Orders(size.slots, size.rows)
     lies_at = np.zeros(size.slots * size.rows, np.int64)
     starts, slots = np.concatenate([[0], np.cumsum(route.order.blocks)]), len(route.windows.start)
@@ -85,7 +86,7 @@ def test_windows_in_slots_are_the_order_on_the_host_and_on_the_device(route, tog
         for fetch in need.fetches:
             at = first + fetch.place
             lies_at[at : at + fetch.rows] = np.arange(fetch.rows) + starts[fetch.block] + fetch.first
-        host.lay(slots - 1 - need.window, need, turn_of(need), block_bases(starts, need))
+        host.lay(slots - 1 - need.window, need, block_bases(starts, need))
     assembly = Assembly(route, AllAtOnce(route))
     count, freed = route.steps.left(route.t), []
     for first in range(0, count, together):
@@ -94,6 +95,7 @@ def test_windows_in_slots_are_the_order_on_the_host_and_on_the_device(route, tog
         freed += done
         assert lies_at[table.index(runs).numpy()].tolist() == expected(route, first, last)
         assert host.index(runs).tolist() == expected(route, first, last)
+        assert host.index(runs, native).tolist() == expected(route, first, last)
     assert len(set(freed)) == len(freed)
     if count and route.steps.last != "drop":
         assert len(freed) == len(list(route.needs()))

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from penstock.dtypes import DTYPES, Array, TensorSpec
-from penstock.feed.order import permutation
 from penstock.feed.route import Fetch, Need, Route
+from penstock.feed.row_loops import NUMPY, RowLoops
 from penstock.feed.source import Straight
 from penstock.wire.ragged import Ragged, joined, take
 
@@ -142,24 +142,21 @@ class Orders:
         self._rows = rows
         self._order = np.zeros(slots * rows, np.int64)
 
-    def lay(self, slot: int, need: Need, turn: Array, bases: Array) -> None:
+    def lay(self, slot: int, need: Need, bases: Array, loops: RowLoops = NUMPY) -> None:
         """Write a window's order down; its i-th fetch lies at `bases[i]` and following."""
-        self._order[slot * self._rows : slot * self._rows + need.rows] = turn + shifts(need, bases, turn)
+        order = self._order[slot * self._rows : slot * self._rows + need.rows]
+        if need.keys is None:
+            order[...] = np.arange(need.rows)
+        else:
+            loops.permute(need.keys, order)
+        order += shifts(need, bases, order)
 
-    def index(self, runs: Runs) -> Array:
+    def index(self, runs: Runs, loops: RowLoops = NUMPY) -> Array:
         """Where the rows of some runs lie, in the order of the epoch."""
         starts = np.where(runs.windows >= 0, runs.slots, 0) * self._rows + runs.offsets
         if not runs.lanes:
             return np.asarray(self._order[starts])
-        ends = np.cumsum(runs.lengths)
-        places = np.repeat(starts - (ends - runs.lengths), runs.lengths) + np.arange(ends[-1])
-        by_lane = np.take(self._order, places, mode="clip").reshape(runs.lanes, -1)
-        return np.ascontiguousarray(by_lane.T).reshape(-1)[runs.low : runs.high]
-
-
-def turn_of(need: Need) -> Array:
-    """The rows of a window, in the order of the epoch."""
-    return np.arange(need.rows) if need.keys is None else permutation(need.rows, need.keys)
+        return loops.interleaved(self._order, starts, runs.lengths, runs.lanes, runs.low, runs.high)
 
 
 def shifts(need: Need, bases: Array, rows: Array) -> Any:
@@ -190,7 +187,7 @@ class RaggedSlots:
         if self._slots:
             first = slot * self._rows
             bases = np.array([first + fetch.place for fetch in need.fetches])
-            self._orders.lay(slot, need, turn_of(need), bases)
+            self._orders.lay(slot, need, bases)
         for slots in self._slots.values():
             whole = joined([slots[slot][fetch.place] for fetch in need.fetches])
             assert isinstance(whole, Ragged)

@@ -106,6 +106,7 @@ class Epoch:
         self._whole, self._ending = False, Ending()
         source = RowSource(snapshot, specs, verified if settings.verify else None)
         self._source: Source = source
+        stats.wait()
         try:
             serve = place.begin()
             # At once, since it closes what has begun: who is interrupted while memory is freed leaves nothing open.
@@ -118,6 +119,8 @@ class Epoch:
         except BaseException:
             self._source.close()
             raise
+        finally:
+            stats.go_on()
 
     def _prepare(self, threads: int, there: list[Ready]) -> None:
         """All that has to be there before the threads start. `there`: windows that lie in slots."""

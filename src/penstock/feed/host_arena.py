@@ -1,4 +1,4 @@
-"""Windows in host memory, gathered by NumPy, for NumPy itself and for torch; `arena` says what an arena is.
+"""Windows in host memory, for NumPy and for torch; `arena` says what an arena is, `row_loops` does the gathering.
 
 torch's own gather is not used: its threads wait for each other actively, and stall where readers want the same cores.
 """
@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from penstock.dtypes import DTYPES, Array, TensorSpec
-from penstock.feed.arena import Orders, RaggedSlots, Room, Runs, lengthened, trimmed, turn_of
+from penstock.feed.arena import Orders, RaggedSlots, Room, Runs, lengthened, trimmed
 from penstock.feed.cache import RowsInPlace
+from penstock.feed.native_loops import LoopChoice
 from penstock.feed.route import Fetch, Need, Route
+from penstock.feed.row_loops import NUMPY
 from penstock.feed.shaping import Shaping
 from penstock.feed.source import Straight
 from penstock.wire.ragged import Ragged
@@ -90,8 +92,9 @@ class HostArena:
         frame: Frame = as_numpy,
         in_place: RowsInPlace | None = None,
         buffers: Buffers | None = None,
+        choice: LoopChoice | None = None,
     ) -> None:
-        """`buffers` may outlive it: an arena of another size takes them over."""
+        """`buffers` and `choice` may outlive it: an arena of another size takes them over."""
         self.room, self.most_rows = room, room.rows
         self._specs = {spec.name: spec for spec in specs}
         self._fixed = [spec for spec in specs if not spec.ragged]
@@ -108,6 +111,7 @@ class HostArena:
         """Where rows are in place: the windows of the slots."""
         self._ragged = RaggedSlots(specs, room.slots, room.rows)
         self._buffers = Buffers() if buffers is None else buffers
+        self._choice, self._loops = choice, NUMPY
 
     def _slot_memory(self, slots: int) -> dict[str, Array]:
         return {
@@ -123,6 +127,9 @@ class HostArena:
     def begin(self, route: Route) -> bool:
         """Readers lay the order of every window down, whether or not they have to read."""
         self._needs.clear()
+        if self._choice is not None:
+            rows = (route.steps.rows - route.t) // route.world
+            self._loops = self._choice.of_epoch(rows * sum(spec.row_bytes for spec in self._fixed))
         return False
 
     def wanted(self, fetch: Fetch) -> Fetch | None:
@@ -156,9 +163,8 @@ class HostArena:
 
     def finish(self, slot: int, need: Need) -> None:
         """Lay the window's order down."""
-        turn = turn_of(need) if self._orders else np.empty(0, np.int64)
         for orders, group in self._orders:
-            orders.lay(slot, need, turn, self._bases(group[0].name, slot, need))
+            orders.lay(slot, need, self._bases(group[0].name, slot, need), self._loops)
         if self._in_place is not None:
             self._needs[slot] = need
         self._ragged.finish(slot, need)
@@ -169,7 +175,7 @@ class HostArena:
         return np.array([slot * self._rows + fetch.place for fetch in need.fetches])
 
     def gather(self, runs: Runs) -> dict[str, Any]:
-        """One `take` per tensor."""
+        """One take per tensor."""
         if self._in_place is None:
             return self._taken(runs) | self._ragged.gather(runs)
         slots = np.unique(runs.slots[runs.windows >= 0]).tolist()
@@ -179,10 +185,10 @@ class HostArena:
     def _taken(self, runs: Runs) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for orders, group in self._orders:
-            index = orders.index(runs)
+            index = orders.index(runs, self._loops)
             for spec in group:
                 found[spec.name] = self._buffers.take(spec.name, len(index), spec)
-                np.take(self._tensors[spec.name], index, axis=0, out=found[spec.name], mode="clip")
+                self._loops.take(self._tensors[spec.name], index, found[spec.name])
         return {spec.name: found[spec.name] for spec in self._fixed}
 
     def freed(self, slot: int) -> None:

@@ -17,6 +17,7 @@ from penstock.feed.cache import CachedSource, HostCache, Source, check_room, row
 from penstock.feed.host_arena import Buffers, Frame, HostArena
 from penstock.feed.leases import NoLease
 from penstock.feed.mapped import MappedRows, MappedSource
+from penstock.feed.native_loops import LoopChoice
 from penstock.feed.shaping import Shaping
 from penstock.feed.source import held_bytes
 
@@ -65,6 +66,7 @@ class HostPlace:
         self._cache: HostCache | None = None
         self._mapped: MappedRows | None = None
         self._buffers = Buffers()
+        self._choice = LoopChoice([spec.row_bytes for spec in specs if not spec.ragged])
         self._tried = cache is not None
         """Whether it is known that the rows can, or cannot, be gathered out of a map."""
         self._process = os.getpid()
@@ -95,7 +97,7 @@ class HostPlace:
     def arena(self, room: Room) -> Arena:
         """Slots; or rows where they lie, with slots for the order alone."""
         rows = self._cache or self._map()
-        return HostArena(self._specs, room, self._shape, self._frame, rows, self._buffers)
+        return HostArena(self._specs, room, self._shape, self._frame, rows, self._buffers, self._choice)
 
     def source(self, source: Source, ranks: int) -> Source:
         """Behind the cache, or the map."""

@@ -1,0 +1,246 @@
+"""The loops of `row_loops` as machine code, made by numba where that is installed.
+
+A gather of scattered rows waits for memory, not for the processor: so its loops ask for what they will need some rows
+ahead, which NumPy cannot. Rows of each size have a loop of their own, since a copy of so many bytes as are known
+beforehand is a few moves instead of a call. `LoopChoice` says when that pays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from penstock.dtypes import Array
+from penstock.feed.order import ROUNDS, grid
+from penstock.feed.row_loops import NUMPY, RowLoops
+
+PAYS_FROM = 1 << 30
+"""Bytes of rows. Making machine code takes about a second, and who reads so much is likely to read more of it."""
+MOST_SIZES = 16
+"""Rows of more different sizes are left to NumPy: each loop takes a tenth of a second to make."""
+LINE = 64
+"""Bytes that memory gives at once."""
+MOST_LINES = 16
+"""So many of a row are asked for; that longer ones go on, the processor finds out by itself."""
+AHEAD_BYTES, LEAST_AHEAD, MOST_AHEAD = 8192, 8, 64
+"""How far ahead rows are asked for."""
+
+Permute = Callable[[Array, int, int, Array], None]
+"""Keys, the sides of the grid, and what is filled."""
+Interleave = Callable[[Array, Array, Array, int, int, int, Array], None]
+"""As `RowLoops.interleaved`, into the last argument."""
+Take = Callable[[int, int, Array], None]
+"""Addresses of the source and of what is filled, and the rows to take."""
+
+
+class NativeLoops:
+    """Machine code for the loops over rows."""
+
+    def __init__(self, permute: Permute, interleave: Interleave, takes: dict[int, Take]) -> None:
+        """`takes`: by the size of a row."""
+        self._permute, self._interleave, self._takes = permute, interleave, takes
+
+    def permute(self, keys: Array, out: Array) -> None:
+        """Several cells of the grid at once."""
+        a, b = grid(np.array([len(out)]))
+        self._permute(np.ascontiguousarray(keys), int(a[0]), int(b[0]), out)
+
+    def interleaved(
+        self, numbers: Array, starts: Array, lengths: Array, lanes: int, low: int, high: int
+    ) -> Array:
+        """All lanes side by side."""
+        found = np.empty(high - low, np.int64)
+        self._interleave(numbers, starts, lengths, lanes, low, high, found)
+        return found
+
+    def take(self, source: Array, index: Array, out: Array) -> None:
+        """From address to address; by NumPy where there is no loop for rows of this size."""
+        take = self._takes.get(out.strides[0])
+        if take is None or not (source.flags.c_contiguous and out.flags.c_contiguous):
+            NUMPY.take(source, index, out)
+        else:
+            take(source.ctypes.data, out.ctypes.data, index)
+
+
+class LoopChoice:
+    """Which loops the epochs of a loader use: NumPy's, until so much was asked for that machine code pays."""
+
+    def __init__(self, row_sizes: Sequence[int]) -> None:
+        self._row_sizes = row_sizes
+        self._asked = 0
+
+    def of_epoch(self, size: int) -> RowLoops:
+        """For an epoch of so many bytes of rows."""
+        self._asked += size
+        return (native_loops(self._row_sizes) if self._asked >= PAYS_FROM else None) or NUMPY
+
+
+def native_loops(row_sizes: Sequence[int]) -> NativeLoops | None:
+    """The loops for rows of these sizes; None where numba is not installed or does not work."""
+    permute, interleave = _permute(), _interleave()
+    if permute is None or interleave is None:
+        return None
+    takes = {size: _take(size) for size in sorted(set(row_sizes) - {0})[-MOST_SIZES:]}
+    return NativeLoops(permute, interleave, {size: take for size, take in takes.items() if take is not None})
+
+
+def _compiled(signature: str, make: Callable[[], Callable[..., None]]) -> Any:
+    """A function as machine code that runs without the interpreter; None if it cannot be had."""
+    # Whatever it is that numba cannot do here, NumPy can; some versions refuse to be imported.
+    try:
+        import numba
+
+        return numba.njit(signature, nogil=True)(make())
+    except Exception:
+        return None
+
+
+@cache
+def _permute() -> Permute | None:
+    found: Permute | None = _compiled("void(int64[::1],int64,int64,int64[::1])", _permute_loop)
+    return found
+
+
+@cache
+def _interleave() -> Interleave | None:
+    found: Interleave | None = _compiled(
+        "void(int64[::1],int64[::1],int64[::1],int64,int64,int64,int64[::1])", _interleave_loop
+    )
+    return found
+
+
+@cache
+def _take(size: int) -> Take | None:
+    found: Take | None = _compiled("void(uint64,uint64,int64[::1])", lambda: _take_loop(size))
+    return found
+
+
+def _permute_loop() -> Callable[..., None]:
+    import numba
+
+    # What `order.scramble` says, in whole numbers of 32 bits, of which a processor takes eight and more at a time.
+    first_factor, second_factor, half = np.uint32(0x9E3779B1), np.uint32(0x85EBCA77), np.uint64(32)
+    first_shift, second_shift = np.uint32(15), np.uint32(13)
+
+    @numba.njit
+    def added(value: Any, other: Any, key: Any, side: Any) -> Any:  # pragma: no cover, compiled
+        x = np.uint32(np.uint32(other ^ key) * first_factor)
+        x = np.uint32(np.uint32(x ^ (x >> first_shift)) * second_factor)
+        x = np.uint32(x ^ (x >> second_shift))
+        value = np.uint32(value + np.uint32((np.uint64(x) * np.uint64(side)) >> half))
+        # Below zero is far above all sides.
+        return min(value, np.uint32(value - side))
+
+    @numba.njit
+    def scrambled(left: Any, right: Any, a: Any, b: Any, keys: Any) -> Any:  # pragma: no cover, compiled
+        for number in range(0, ROUNDS, 2):
+            left = added(left, right, keys[number], a)
+            right = added(right, left, keys[number + 1], b)
+        return np.int64(left) * np.int64(b) + np.int64(right)
+
+    def permute(keys: Any, side_a: int, side_b: int, out: Any) -> None:  # pragma: no cover, compiled
+        rows, by = len(out), keys.astype(np.uint32)
+        a, b = np.uint32(side_a), np.uint32(side_b)
+        for left in range(side_a):
+            start = left * side_b
+            for right in range(min(side_b, rows - start)):
+                out[start + right] = scrambled(np.uint32(left), np.uint32(right), a, b, by)
+        for row in range(rows):
+            while out[row] >= rows:
+                left, right = out[row] // side_b, out[row] % side_b
+                out[row] = scrambled(np.uint32(left), np.uint32(right), a, b, by)
+
+    return permute
+
+
+def _interleave_loop() -> Callable[..., None]:
+    prefetch, _ = _instructions()
+    together, each = LINE // 8, np.uint64(8)
+
+    def interleave(
+        numbers: Any, starts: Any, lengths: Any, lanes: int, low: int, high: int, found: Any
+    ) -> None:  # pragma: no cover, compiled
+        memory = np.uint64(numbers.ctypes.data)
+        rows = lengths.sum() // lanes
+        run, at, left = np.empty(lanes, np.int64), np.empty(lanes, np.int64), np.empty(lanes, np.int64)
+        number = 0
+        for lane in range(lanes):
+            run[lane], at[lane], left[lane] = number, starts[number], lengths[number]
+            passed = 0
+            while passed < rows:
+                passed += lengths[number]
+                number += 1
+        row = 0
+        while row < rows:
+            # As many rows as all lanes go on without another run, and as one line of memory holds.
+            count = min(together, rows - row)
+            for lane in range(lanes):
+                count = min(count, left[lane])
+                prefetch(memory + np.uint64(at[lane] + 4 * together) * each)
+            for place in range(count):
+                first = (row + place) * lanes - low
+                for lane in range(max(-first, 0), min(lanes, high - low - first)):
+                    found[first + lane] = numbers[at[lane] + place]
+            row += count
+            for lane in range(lanes):
+                at[lane] += count
+                left[lane] -= count
+                if left[lane] == 0 and row < rows:
+                    run[lane] += 1
+                    at[lane], left[lane] = starts[run[lane]], lengths[run[lane]]
+
+    return interleave
+
+
+def _take_loop(size: int) -> Callable[..., None]:
+    prefetch, copy = _instructions()
+    ahead = min(max(AHEAD_BYTES // size, LEAST_AHEAD), MOST_AHEAD)
+    lines, last = min(-(-size // LINE), MOST_LINES), np.uint64(min(size, MOST_LINES * LINE) - 1)
+
+    def take(source: int, target: int, index: Any) -> None:  # pragma: no cover, compiled
+        rows, each = len(index), np.uint64(size)
+        for row in range(rows):
+            coming = source + np.uint64(index[min(row + ahead, rows - 1)]) * each
+            for line in range(lines):
+                prefetch(coming + np.uint64(LINE * line))
+            # A row that begins within a line may end in one more.
+            prefetch(coming + last)
+            copy(target + np.uint64(row) * each, source + np.uint64(index[row]) * each, size)
+
+    return take
+
+
+def _instructions() -> tuple[Any, Any]:
+    """What numba has no words for: to ask for a line of memory, and to copy bytes from address to address."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    tools: Any = cgutils  # without types
+    byte, code = ir.IntType(8).as_pointer(), ir.IntType(32)
+
+    @intrinsic
+    def prefetch(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = ir.FunctionType(ir.VoidType(), [byte, code, code, code])
+            asked = tools.get_or_insert_function(builder.module, kind, "llvm.prefetch")
+            # To be read, used often, data.
+            builder.call(asked, [builder.inttoptr(arguments[0], byte), code(0), code(3), code(1)])
+            return context.get_dummy_value()
+
+        return types.void(types.uint64), generate
+
+    @intrinsic
+    def copy(context: Any, target: Any, source: Any, size: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            to, what = (builder.inttoptr(each, byte) for each in arguments[:2])
+            tools.raw_memcpy(builder, to, what, arguments[2], ir.IntType(64)(1))
+            return context.get_dummy_value()
+
+        return types.void(types.uint64, types.uint64, types.int64), generate
+
+    return prefetch, copy

@@ -1,0 +1,60 @@
+"""The loops over single rows in host memory: a window's order, the rows that a gather takes, and the taking.
+
+NumPy runs them (`NUMPY`), or machine code that numba makes of the same loops (`native_loops`, which also says when).
+Both give the same to the bit, and let other threads run meanwhile. A GPU has kernels of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from penstock.dtypes import Array
+from penstock.feed.order import permutation
+
+
+class RowLoops(Protocol):
+    """What a host arena does row by row."""
+
+    def permute(self, keys: Array, out: Array) -> None:
+        """`order.permutation` of as many rows as `out` has, into it."""
+
+    def interleaved(
+        self, numbers: Array, starts: Array, lengths: Array, lanes: int, low: int, high: int
+    ) -> Array:
+        """Numbers of some lanes in turn: item i is number i // L of lane i % L; of those the ones from `low` to `high`.
+
+        A lane's numbers are runs of `numbers`, lane after lane, and equally many in each lane.
+        """
+
+    def take(self, source: Array, index: Array, out: Array) -> None:
+        """Rows of the source into `out`. The index is the arena's own, and names no row that is not there."""
+
+
+class NumpyLoops:
+    """By NumPy: few calls, each over many rows."""
+
+    def permute(self, keys: Array, out: Array) -> None:
+        """By tables of a grid's sides."""
+        out[...] = permutation(len(out), keys)
+
+    def interleaved(
+        self, numbers: Array, starts: Array, lengths: Array, lanes: int, low: int, high: int
+    ) -> Array:
+        """Lane after lane, then turned over.
+
+        >>> NUMPY.interleaved(np.arange(10), np.array([0, 5]), np.array([3, 3]), 2, 1, 6).tolist()
+        [5, 1, 6, 2, 7]
+        """
+        ends = np.cumsum(lengths)
+        places = np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1])
+        by_lane = np.take(numbers, places, mode="clip").reshape(lanes, -1)
+        return np.ascontiguousarray(by_lane.T).reshape(-1)[low:high]
+
+    def take(self, source: Array, index: Array, out: Array) -> None:
+        """`numpy.take`; clipped, since the other modes copy once more."""
+        np.take(source, index, axis=0, out=out, mode="clip")
+
+
+NUMPY: RowLoops = NumpyLoops()

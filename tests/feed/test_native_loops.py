@@ -1,0 +1,200 @@
+"""Loops over rows as machine code: the same as NumPy's, to the bit; made when that pays, and never needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import penstock as pk
+from penstock.feed import mapped, native_loops
+from penstock.feed.native_loops import MOST_AHEAD, MOST_LINES, MOST_SIZES, LoopChoice, NativeLoops
+from penstock.feed.order import ROUNDS
+from penstock.feed.row_loops import NUMPY
+
+SIZES = (1, 2, 3, 4, 7, 8, 12, 16, 52, 64, 65, 104, 160, 1000, 64 * MOST_LINES + 40, 5000)
+ROWS = 5 * MOST_AHEAD
+
+
+@pytest.fixture(scope="module")
+def native() -> NativeLoops:
+    found = native_loops.native_loops(SIZES)
+    assert found is not None
+    return found
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(1, 20_000), st.lists(st.integers(0, 2**32 - 1), min_size=ROUNDS, max_size=ROUNDS))
+def test_windows_are_permuted_alike(native: NativeLoops, rows: int, keys: list[int]) -> None:
+    ours, theirs = np.full(rows, -1), np.full(rows, -1)
+    native.permute(np.array(keys), ours)
+    NUMPY.permute(np.array(keys), theirs)
+    assert (ours == theirs).all()
+    assert (np.sort(ours) == np.arange(rows)).all()
+
+
+@st.composite
+def lanes_of_runs(draw) -> tuple:
+    """Runs of a table of numbers, as many in all of each lane, and which of the outcome is wanted."""
+    lanes, rows = draw(st.integers(1, 20)), draw(st.integers(1, 60))
+    starts, lengths = [], []
+    for _ in range(lanes):
+        cuts = sorted(draw(st.sets(st.integers(1, rows - 1), max_size=4))) if rows > 1 else []
+        for begin, end in zip([0, *cuts], [*cuts, rows], strict=True):
+            lengths.append(end - begin)
+            starts.append(draw(st.integers(0, 1000)))
+    low = draw(st.integers(0, lanes * rows))
+    return np.array(starts), np.array(lengths), lanes, low, draw(st.integers(low, lanes * rows))
+
+
+@settings(deadline=None)
+@given(lanes_of_runs())
+def test_lanes_are_interleaved_alike(native: NativeLoops, wanted: tuple) -> None:
+    numbers = np.random.default_rng(0).integers(0, 2**60, 1060)
+    assert (native.interleaved(numbers, *wanted) == NUMPY.interleaved(numbers, *wanted)).all()
+
+
+def test_of_lanes_that_only_fill_up_nothing_is_read(native: NativeLoops) -> None:
+    """Their runs begin where there may be no memory: here the first row, but for one of its lanes."""
+    far = 1 << 50
+    starts, lengths = np.array([far, 0, far, 5, 7]), np.array([1, 2, 1, 2, 3])
+    assert native.interleaved(np.arange(10), starts, lengths, 3, 2, 9).tolist() == [7, 0, 5, 8, 1, 6, 9]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("count", [0, 1, MOST_AHEAD - 1, ROWS])
+def test_rows_are_taken_alike(native: NativeLoops, size: int, count: int) -> None:
+    generator = np.random.default_rng(size)
+    # Between other bytes, that a copy too long would show in.
+    source = generator.integers(0, 256, (ROWS + 2, size), np.uint8)[1:-1]
+    room = np.full((count + 2, size), 7, np.uint8)
+    index = generator.integers(0, ROWS, count)
+    assert size in native._takes
+    native.take(source, index, room[1:-1])
+    assert (room[1:-1] == source[index]).all()
+    assert (room[[0, -1]] == 7).all()
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint16", "float16", "int32", "float32", "int64", "float64"]
+)
+def test_of_every_dtype_and_shape(native: NativeLoops, dtype: str) -> None:
+    index = np.array([3, 0, 3, 1])
+    for shape in [(), (4,), (2, 2), (0,), (13,)]:
+        source = np.random.default_rng(1).integers(0, 100, (4, *shape)).astype(dtype)
+        out = np.empty_like(source)
+        native.take(source, index, out)
+        assert (out == source[index]).all()
+
+
+def test_rows_that_do_not_lie_side_by_side_are_left_to_numpy(native: NativeLoops) -> None:
+    source = np.arange(40, dtype=np.int64).reshape(10, 4)[:, :1]
+    out = np.zeros((3, 1), np.int64)
+    native.take(source, np.array([9, 0, 5]), out)
+    assert out.tolist() == [[36], [0], [20]]
+    strided = np.zeros((6, 1), np.int64)
+    native.take(source, np.array([9, 0, 5]), strided[::2])
+    assert strided.ravel().tolist() == [36, 0, 0, 0, 20, 0]
+
+
+def test_of_many_sizes_the_largest_have_loops() -> None:
+    found = native_loops.native_loops(range(0, 8 * (MOST_SIZES + 5), 8))
+    assert found is not None
+    assert sorted(found._takes) == list(range(40, 8 * (MOST_SIZES + 5), 8))
+
+
+def test_who_asks_for_little_waits_for_no_compiler() -> None:
+    choice = LoopChoice([4])
+    assert choice.of_epoch(native_loops.PAYS_FROM - 1) is NUMPY
+    assert isinstance(choice.of_epoch(1), NativeLoops)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_loops, "PAYS_FROM", 0)
+    monkeypatch.setattr(mapped, "LEAST_BUFFER", 0)
+
+
+@pytest.fixture(scope="module", params=[{}, {"compression": "zstd"}], ids=str)
+def ds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pk.Dataset:
+    rows = 3001
+    table = pa.table(
+        {
+            "id": np.arange(rows),
+            "even": np.arange(rows) % 2 == 0,
+            "x": pa.FixedSizeListArray.from_arrays(np.arange(rows * 160, dtype=np.float32), 160),
+            "tokens": [list(range(row % 5)) for row in range(rows)],
+        }
+    )
+    tensors = {"id": "id", "even": "even", "x": "x", "tokens": pk.ragged("tokens")}
+    return pk.write(table, tmp_path_factory.mktemp("native"), tensors, block_bytes=100_000, **request.param)
+
+
+def taken(ds: pk.Dataset, tensors: list[str], **settings: object) -> Iterator[list]:
+    loader = ds.numpy(100, tensors=tensors, seed=3, **settings)
+    for _ in range(2):
+        for batch in loader:
+            yield [np.array(getattr(each, "values", each)).tolist() for each in batch.values()]
+
+
+@pytest.mark.parametrize(
+    "given_settings",
+    [
+        {"lanes": 8},
+        {"lanes": 8, "window": 3, "last": "pad"},
+        {"lanes": 8, "cache": "host"},
+        {"lanes": 8, "rank": 1, "world": 3, "last": "short"},
+        {"lanes": 12, "rank": 1, "world": 3, "last": "short"},
+        {"shuffle": False},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("tensors", [["id", "even", "x"], ["x"], ["id", "tokens"]], ids=str)
+def test_batches_are_the_same(ds, given_settings, tensors, at_once, monkeypatch) -> None:
+    asked: list[int] = []
+    take = NativeLoops.take
+    monkeypatch.setattr(NativeLoops, "take", lambda *given: (asked.append(len(given[2])), take(*given))[1])
+    ours = list(taken(ds, tensors, **given_settings))
+    assert sum(asked) > 0
+    monkeypatch.setattr(native_loops, "PAYS_FROM", 1 << 60)
+    before = len(asked)
+    assert ours == list(taken(ds, tensors, **given_settings))
+    assert len(asked) == before
+
+
+def test_without_numba_numpy_does_it(tmp_path: Path) -> None:
+    pk.write(pa.table({"a": np.arange(1000)}), tmp_path)
+    script = """
+import sys
+sys.modules["numba"] = None
+import penstock as pk
+from penstock.feed import native_loops, row_loops
+native_loops.PAYS_FROM = 0
+loader = pk.open(sys.argv[1]).numpy(100)
+print(sum(int(batch["a"].sum()) for batch in loader), native_loops.LoopChoice([8]).of_epoch(1) is row_loops.NUMPY)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == [str(sum(range(1000))), "True"]
+
+
+def test_what_does_not_compile_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch, at_once: None) -> None:
+    def broken() -> None:
+        raise TypeError("no such instruction")
+
+    for made in (native_loops._permute, native_loops._interleave, native_loops._take):
+        made.cache_clear()
+    monkeypatch.setattr(native_loops, "_instructions", broken)
+    try:
+        assert LoopChoice([4]).of_epoch(1) is NUMPY
+    finally:
+        for made in (native_loops._permute, native_loops._interleave, native_loops._take):
+            made.cache_clear()
