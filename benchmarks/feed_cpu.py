@@ -3,9 +3,9 @@
     python benchmarks/feed_cpu.py [--gigabytes 1] [--rounds 3] [--batch 8192]
 
 Two datasets: Criteo-shaped rows of 160 bytes (13 float32, 26 int32, 1 float32) and 1 KB rows (256 float32). The floor
-is a gather of shuffled rows out of memory that holds everything, by NumPy and by torch. The hand-written loop reads
-Arrow files block by block in random order, permutes each block and cuts batches: it mixes far less. All ways in a
-random turn.
+is a gather of shuffled rows out of memory that holds everything, by NumPy and by torch. Penstock gathers by machine
+code where numba is installed; without, by NumPy. The hand-written loop reads Arrow files block by block in random
+order, permutes each block and cuts batches: it mixes far less. All ways in a random turn.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ import torch
 from feed_gpu import make
 
 import penstock as pk
+from penstock.feed import native_loops
+from penstock.feed.loader import Loader
 
 KINDS = {"criteo": "160 B", "vector": "1 KB"}
 """Datasets, and the size of a row."""
@@ -99,6 +101,15 @@ def by_hand_parquet(ds: pk.Dataset, files: list[str], batch: int) -> Iterator[di
         yield from _permuted_batches(ds, found, generator, batch)
 
 
+def without_numba(loader: Loader) -> Iterator[object]:
+    """As where it is not installed."""
+    pays, native_loops.PAYS_FROM = native_loops.PAYS_FROM, 1 << 62
+    try:
+        yield from loader
+    finally:
+        native_loops.PAYS_FROM = pays
+
+
 def data_loader(whole: dict[str, torch.Tensor], batch: int) -> Iterator[object]:
     part = {name: each[:100_000] for name, each in whole.items()}
     return iter(
@@ -152,6 +163,7 @@ def compare(ds: pk.Dataset, batch: int, rounds: int) -> dict[str, list[float]]:
         "floor: np.take out of memory": lambda: numpy_floor(whole, batch),
         "floor: torch.index_select out of memory": lambda: torch_floor(tensors, batch),
         **{name: lambda loader=loader: iter(loader) for name, loader in loaders.items()},
+        "ds.numpy, without numba": lambda: without_numba(loaders["ds.numpy"]),
         "by hand: Arrow files, blocks and rows inside them permuted": lambda: by_hand(ds, batch),
         "by hand: Parquet, row groups and rows inside them permuted": lambda: by_hand_parquet(
             ds, files, batch

@@ -88,7 +88,7 @@ def test_storage_that_outruns_two_cores_is_told() -> None:
     assert (found.wants_cores, found.epoch.bound) == (True, COMPUTE)
     assert found.verdict.startswith("Of storage and computing, computing bounds the epoch: ")
     text = " ".join(str(found).split())
-    assert "takes 2 cores 13.66 s as measured (9.37 GB/s, docs/results.md): a worker needs more cores" in text
+    assert "takes 2 cores 15.27 s as measured (8.38 GB/s, docs/results.md): a worker needs more cores" in text
     assert "compute, if a worker has cores enough" in text
     assert found.to_dict()["wants_more_than_2_cores"] is True
     usual = size(**TWO_BILLION, bandwidth="2 GB/s", compute="3 min")
@@ -282,14 +282,14 @@ def test_preparing_and_training() -> None:
 def test_what_other_forms_cost_is_measured_or_told_not_to_be() -> None:
     arrow, parquet, zstd = size(**TWO_BILLION, bandwidth="2 GB/s").forms
     assert (arrow.stored, arrow.read_seconds, arrow.write) == (2_048 * 10**9, 64.0, 1.0)
-    assert parquet.decode_seconds == pytest.approx(128e9 / 1.38e9)
+    assert parquet.decode_seconds == pytest.approx(128e9 / 1.34e9)
     assert zstd.stored == pytest.approx(2.048e12 * 543 / 640, rel=1e-9)
     assert zstd.decode_seconds is None
     text = str(size(**TWO_BILLION, bandwidth="2 GB/s"))
     assert "not measured" in text
     assert "docs/results.md" in text
     narrow = size(rows=10**6, tensors=["x:float32:40"]).forms[1]
-    assert narrow.decoded == 0.69e9
+    assert narrow.decoded == 0.63e9
 
 
 def test_the_measured_ratios_stand_in_the_results() -> None:
@@ -310,10 +310,10 @@ def test_the_measured_ratios_stand_in_the_results() -> None:
         assert form.bytes == int(cells[4]) / int(plain[4])
         assert form.write == float(cells[1].split()[0]) / float(plain[1].split()[0])
     for form, name in ((arrow, "by hand: Arrow"), (by_parquet, "by hand: Parquet")):
-        assert form.narrow == float(row("| 160 B |", name)[2].split()[0]) * 1e9
-        assert form.wide == float(row("| 1 KB |", name)[2].split()[0]) * 1e9
-    assert float(row("| 160 B |", "| ds.numpy |")[2].split()[0]) * 1e9 == LOADER_NARROW
-    assert float(row("| 1 KB |", "| ds.numpy |")[2].split()[0]) * 1e9 == LOADER_WIDE
+        assert form.narrow == float(row("| 160 B |", name)[2].split()[0] + "e9")
+        assert form.wide == float(row("| 1 KB |", name)[2].split()[0] + "e9")
+    assert float(row("| 160 B |", "| ds.numpy, without numba |")[2].split()[0] + "e9") == LOADER_NARROW
+    assert float(row("| 1 KB |", "| ds.numpy, without numba |")[2].split()[0] + "e9") == LOADER_WIDE
 
 
 def make(path: Path, rows: int, **options: object) -> pk.Dataset:

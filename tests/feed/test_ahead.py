@@ -11,11 +11,15 @@ import pyarrow as pa
 import pytest
 
 import penstock as pk
+import penstock.feed.epoch
 from penstock.errors import CorruptError
-from penstock.feed.epoch import Epoch
+from penstock.feed.arena import Room
+from penstock.feed.epoch import Epoch, KeptArena
 from penstock.feed.host_arena import HostArena
 from penstock.feed.loader import Loader
 from penstock.feed.route import Fetch
+from penstock.feed.source import Straight
+from penstock.feed.stages import Readers
 
 ROWS, BATCH = 4000, 100
 
@@ -95,6 +99,100 @@ def test_what_was_read_is_dropped_where_another_epoch_comes(ds: pk.Dataset) -> N
     for each in (loader, fresh):
         each.load_state_dict(state)
     assert slowly(loader) == slowly(fresh)
+
+
+def test_who_goes_back_to_the_same_epoch_reads_nothing_twice(ds: pk.Dataset) -> None:
+    """As for evaluation: what would be read ahead is never asked for."""
+    loader = loader_of(ds, verify=False)
+    for _ in range(3):
+        loader.set_epoch(0)
+        slowly(loader)
+        assert begun(loader) == 0
+        assert loader.stats.bytes_read == ROWS * 8
+
+
+def test_an_arena_comes_with_what_lies_in_it(ds: pk.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another iterator may end, in another thread, between a look at what was read ahead and the taking."""
+    loader, other, fresh = loader_of(ds), loader_of(ds, seed=1), loader_of(ds)
+    for each in (loader, other):
+        slowly(each)
+        slowly(each)
+        assert begun(each)
+    plan = penstock.feed.epoch.budget
+
+    def exchanged(*given: object) -> object:
+        found, windows = other._kept.take(Room(0, 0, 0), None)
+        if found is not None:
+            loader._kept.put(found, windows)
+        return plan(*given)
+
+    monkeypatch.setattr(penstock.feed.epoch, "budget", exchanged)
+    fresh.set_epoch(2)
+    ours = slowly(loader)
+    assert begun(other) == 0, "it was exchanged"
+    assert ours == slowly(fresh)
+
+
+class Memory:
+    """As an arena, closed or not."""
+
+    def __init__(self, *room: int) -> None:
+        self.room, self.closed = Room(*room), False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("most", "taken"),
+    [(None, True), (Room(9, 100, 2), True), (Room(7, 100, 2), False), (Room(9, 99, 2), False)],
+)
+def test_who_says_how_much_memory_there_is_gets_no_larger_arena(most: Room | None, taken: bool) -> None:
+    kept, arena = KeptArena(), Memory(8, 100, 2)
+    kept.put(arena)
+    assert kept.take(Room(4, 50, 1), most) == (arena if taken else None, None)
+    assert arena.closed is not taken
+    assert kept.take(Room(0, 0, 0), None) == (None, None)
+
+
+def test_all_bytes_are_counted_also_those_that_came_last(
+    ds: pk.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, fill = [], Straight.fill
+
+    def slow(self: Straight, view: memoryview, offset: int) -> None:
+        time.sleep(0.01)
+        fill(self, view, offset)
+        read.append(len(view))
+
+    monkeypatch.setattr(Straight, "fill", slow)
+    loader, told = loader_of(ds, verify=False), 0
+    for _ in range(4):
+        slowly(loader)
+        told += loader.stats.bytes_read
+    assert told == sum(read) > 4 * ROWS * 8
+
+
+def test_an_epoch_that_ends_with_a_wait_for_what_is_being_read_counts_it(
+    ds: pk.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = Readers._take
+
+    def late(self: Readers) -> object:
+        job = take(self)
+        if job is not None and job[0].ahead:
+            time.sleep(0.5)
+        return job
+
+    monkeypatch.setattr(Readers, "_take", late)
+    loader = loader_of(ds)
+    slowly(loader)
+    for _ in loader:
+        time.sleep(0.002)
+        last, waited = time.perf_counter(), loader.stats.waited
+    ended_after = time.perf_counter() - last
+    assert ended_after > 0.1
+    assert loader.stats.waited - waited > 0.9 * ended_after
 
 
 def test_closing_drops_it(ds: pk.Dataset) -> None:

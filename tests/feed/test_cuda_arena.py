@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -108,3 +110,53 @@ def test_rows_are_copied_once_an_epoch(
     # The tables of the windows are copied too, and are small.
     assert ROWS * 28 <= host_instead_of_cuda.copied - before < ROWS * 28 * 1.5
     assert loader.stats.bytes_read == ROWS * 28
+
+
+@pytest.mark.parametrize("lanes", [63, 64])
+@pytest.mark.parametrize("last", ["short", "pad"])
+def test_a_rank_that_gets_no_rows(tmp_path: Path, lanes: int, last: str) -> None:
+    ds = pk.write(pa.table({"id": np.arange(1)}), tmp_path)
+    for rank in range(2):
+        assert_same(ds, Settings(1, rank=rank, world=2, last=last, lanes=lanes), ["id"])
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("tensors", [["none"], ["id", "none"]])
+def test_rows_without_bytes(
+    tmp_path: Path,
+    host_instead_of_cuda: host_calls.HostCalls,
+    monkeypatch: pytest.MonkeyPatch,
+    tensors: list[str],
+    verify: bool,
+) -> None:
+    def wait(stream: object, event: object) -> None:
+        assert event is not None
+
+    monkeypatch.setattr(host_instead_of_cuda, "wait", wait)
+    rows = pa.table({"id": np.arange(500), "none": pa.array([[]] * 500, pa.list_(pa.float32(), 0))})
+    ds = pk.write(rows, tmp_path, block_bytes=1024)
+    assert_same(ds, Settings(10, rank=0, world=1, lanes=4, verify=verify), tensors)
+
+
+def test_a_closed_loader_holds_no_memory_before_the_collector_comes(dataset: pk.Dataset) -> None:
+    loader = on_the_device(dataset, Settings(100, rank=0, world=1, lanes=4), ["id", "v"])
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in loader:
+            pass
+        ((arena, _),) = loader._kept._held
+        sends, windows = weakref.ref(arena._sends._pinned[0]), weakref.ref(arena._windows)
+        loader.close()
+        assert sends() is None
+        assert windows() is None
+    finally:
+        gc.enable()
+
+
+def test_pinned_memory_is_counted_as_torch_takes_it(dataset: pk.Dataset) -> None:
+    """In powers of two."""
+    assert cuda_arena.STAGE_BYTES <= cuda_arena.PINNED_BYTES < 2 * cuda_arena.STAGE_BYTES
+    assert cuda_arena.PINNED_BYTES.bit_count() == 1
+    place = on_the_device(dataset, Settings(100), ["id"])._place
+    assert place.costs(3).staged == 3 * cuda_arena.STAGES * cuda_arena.PINNED_BYTES

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.feed.arena import Orders, Room
+from penstock.feed.arena import Orders, Room, turn_of
 from penstock.feed.assembly import Assembly
 from penstock.feed.cache import block_bases
 from penstock.feed.native_loops import native_loops
@@ -86,7 +86,7 @@ def test_windows_in_slots_are_the_order_on_the_host_and_on_the_device(route, tog
         for fetch in need.fetches:
             at = first + fetch.place
             lies_at[at : at + fetch.rows] = np.arange(fetch.rows) + starts[fetch.block] + fetch.first
-        host.lay(slots - 1 - need.window, need, block_bases(starts, need))
+        host.lay(slots - 1 - need.window, need, turn_of(need), block_bases(starts, need))
     assembly = Assembly(route, AllAtOnce(route))
     count, freed = route.steps.left(route.t), []
     for first in range(0, count, together):

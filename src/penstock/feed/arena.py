@@ -142,14 +142,9 @@ class Orders:
         self._rows = rows
         self._order = np.zeros(slots * rows, np.int64)
 
-    def lay(self, slot: int, need: Need, bases: Array, loops: RowLoops = NUMPY) -> None:
+    def lay(self, slot: int, need: Need, turn: Array, bases: Array) -> None:
         """Write a window's order down; its i-th fetch lies at `bases[i]` and following."""
-        order = self._order[slot * self._rows : slot * self._rows + need.rows]
-        if need.keys is None:
-            order[...] = np.arange(need.rows)
-        else:
-            loops.permute(need.keys, order)
-        order += shifts(need, bases, order)
+        self._order[slot * self._rows : slot * self._rows + need.rows] = turn + shifts(need, bases, turn)
 
     def index(self, runs: Runs, loops: RowLoops = NUMPY) -> Array:
         """Where the rows of some runs lie, in the order of the epoch."""
@@ -157,6 +152,11 @@ class Orders:
         if not runs.lanes:
             return np.asarray(self._order[starts])
         return loops.interleaved(self._order, starts, runs.lengths, runs.lanes, runs.low, runs.high)
+
+
+def turn_of(need: Need, loops: RowLoops = NUMPY) -> Array:
+    """The rows of a window, in the order of the epoch."""
+    return np.arange(need.rows) if need.keys is None else loops.permutation(need.rows, need.keys)
 
 
 def shifts(need: Need, bases: Array, rows: Array) -> Any:
@@ -187,7 +187,7 @@ class RaggedSlots:
         if self._slots:
             first = slot * self._rows
             bases = np.array([first + fetch.place for fetch in need.fetches])
-            self._orders.lay(slot, need, bases)
+            self._orders.lay(slot, need, turn_of(need), bases)
         for slots in self._slots.values():
             whole = joined([slots[slot][fetch.place] for fetch in need.fetches])
             assert isinstance(whole, Ragged)

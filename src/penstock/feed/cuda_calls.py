@@ -9,8 +9,8 @@ is not found (other vendors' builds of torch), torch does the same.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from penstock.feed.native_reads import Functions, compiled, native_bring
@@ -204,21 +204,34 @@ class DriverCalls(TorchCalls):
             stream.cuda_stream,
         )
 
-    def event(self) -> Any:
-        """A handle that frees itself; of this device, whichever is the thread's own."""
+    @contextmanager
+    def _on_device(self) -> Iterator[None]:
+        """This device, whichever is the thread's own, and whether or not it has one."""
         _check("cuCtxPushCurrent", self._push(self._context))
         try:
-            return _Event(self._create, self._destroy)
+            yield
         finally:
             self._pop(ctypes.byref(ctypes.c_void_p()))
+
+    @contextmanager
+    def on(self, stream: Any) -> Iterator[None]:
+        """torch's own, and the driver's calls are meant for its device."""
+        with super().on(stream), self._on_device():
+            yield
+
+    def event(self) -> Any:
+        """A handle that frees itself."""
+        with self._on_device():
+            return _Event(self._create, self._destroy)
 
     def record(self, event: Any, stream: Any) -> None:
         """On the stream."""
         _check("cuEventRecord", self._record(event.handle, stream.cuda_stream))
 
     def wait(self, stream: Any, event: Any) -> None:
-        """The stream waits, not the host."""
-        _check("cuStreamWaitEvent", self._wait(stream.cuda_stream, event.handle, 0))
+        """The stream waits, not the host. Every device has a stream 0, torch's usual one."""
+        with self._on_device():
+            _check("cuStreamWaitEvent", self._wait(stream.cuda_stream, event.handle, 0))
 
     def synchronize(self, event: Any) -> None:
         """The host waits, and other threads run meanwhile."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.dtypes import Array
-from penstock.feed.cuda_calls import CudaCalls
+from penstock.feed.cuda_calls import Copy, CudaCalls
 
 TURNS = 4
 """Tables that may be on their way."""
@@ -24,17 +24,26 @@ class Sends:
         self._calls, self._stream, self._device = calls, stream, device
         self._events = [calls.event() for _ in range(TURNS)]
         self._turn = self._room = 0
+        self._pinned: list[Array] = []
+        self._copies: list[Copy] = []
+        self._placed: Any = None
 
     def __call__(self, array: Array) -> Any:
         """The array on the device, until the next is sent."""
-        if array.size > self._room:
-            self._grow(array.size)
+        if not self._room or array.size > self._room:
+            self._grow(max(array.size, 1))
         self._turn = turn = (self._turn + 1) % TURNS
         self._calls.synchronize(self._events[turn])
         np.copyto(self._pinned[turn][: array.size].reshape(array.shape), array)
-        self._copies[turn](0, 0, array.nbytes)
+        if array.size:
+            self._copies[turn](0, 0, array.nbytes)
         self._calls.record(self._events[turn], self._stream)
         return self._placed[: array.size].view(array.shape)
+
+    def close(self) -> None:
+        """Let go of the memory; nothing is under way."""
+        self._room = 0
+        self._pinned, self._copies, self._placed = [], [], None
 
     def _grow(self, size: int) -> None:
         import torch

@@ -39,27 +39,39 @@ class KeptArena:
     """One arena between epochs: memory that was never used before is slow. Two iterators at a time have one each."""
 
     def __init__(self) -> None:
-        self._arena: Arena | None = None
-        self.ahead: Ahead | None = None
+        self._held: deque[tuple[Arena, Ahead | None]] = deque()
+        """What is put in and taken out in one piece, since iterators may end in other threads; one, as a rule."""
 
-    def take(self, room: Room) -> Arena | None:
-        """The arena, where it is large enough."""
-        found, self._arena, self.ahead = self._arena, None, None
-        if found is not None and not found.room.holds(room):
-            found.close()
-            return None
-        return found
+    @property
+    def ahead(self) -> Ahead | None:
+        """What was read ahead into the arena, which somebody else may take before."""
+        for _, ahead in list(self._held):
+            return ahead
+        return None
+
+    def take(self, least: Room, most: Room | None) -> tuple[Arena | None, Ahead | None]:
+        """The arena, and what was read ahead into it; where it is large enough, and not too large."""
+        try:
+            arena, ahead = self._held.pop()
+        except IndexError:
+            return None, None
+        if arena.room.holds(least) and (most is None or most.holds(arena.room)):
+            return arena, ahead
+        arena.close()
+        return None, None
 
     def put(self, arena: Arena, ahead: Ahead | None = None) -> None:
         """Keep it, in place of any other."""
         self.close()
-        self._arena, self.ahead = arena, ahead
+        self._held.append((arena, ahead))
 
     def close(self) -> None:
         """Free it."""
-        if self._arena is not None:
-            self._arena.close()
-            self._arena = self.ahead = None
+        while self._held:
+            try:
+                self._held.pop()[0].close()
+            except IndexError:  # somebody else was quicker
+                return
 
 
 class _Group(NamedTuple):
@@ -85,11 +97,9 @@ class Epoch:
         following: Callable[[], Route] | None = None,
     ) -> None:
         """`following`: the next epoch's route, where that is likely to come; it is begun before this one ends."""
-        costs, ahead = place.costs(settings.threads), kept.ahead
-        if ahead is not None and ahead.route == route:
-            route = ahead.route  # what takes long to work out has been
-        else:
-            ahead = None
+        costs, hint = place.costs(settings.threads), kept.ahead
+        if hint is not None and hint.route == route:
+            route = hint.route  # what takes long to work out has been
         self._following, self._next_route = following, route
         self._settings, self._route, self._kept, self._stats = settings, route, kept, stats
         stats.row_bytes = costs.row
@@ -113,9 +123,11 @@ class Epoch:
             self._source = place.source(source, ranks_here(route.world))
             if not serve:
                 kept.close()
-            arena = kept.take(enough)
+            # A larger one than would be made serves too, but for who says how much memory there is.
+            arena, ahead = kept.take(enough, None if settings.memory is None else room)
             self._arena = arena or place.arena(room)
-            self._prepare(given.readers, [] if arena is None or ahead is None else ahead.windows)
+            there = ahead.windows if ahead is not None and ahead.route == route else []
+            self._prepare(given.readers, there)
         except BaseException:
             self._source.close()
             raise
@@ -252,19 +264,27 @@ class Epoch:
         self._ending.run(self._wait, self._free)
 
     def _wait(self) -> None:
-        if self._stats.ended is None:
-            self._stats.go_on()
-            self._stats.ended = time.perf_counter()
+        if not self._whole:
+            self._stop_counting()
+        elif self._stats.asked is None:
+            self._stats.wait()  # for what is being read ahead: a read that has begun is not broken off
         if self._readers is not None:
             self._readers.halt()
             self._readers.wait()
+        self._stop_counting()
         if self._gatherers is not None:
             self._gatherers.shutdown(wait=False, cancel_futures=True)
             # Those that were cancelled before they began never tell that they are done.
             wait([each.found for each in self._under_way if not each.found.cancelled()])
             self._gatherers.shutdown()
 
+    def _stop_counting(self) -> None:
+        if self._stats.ended is None:
+            self._stats.go_on()
+            self._stats.ended = time.perf_counter()
+
     def _free(self) -> None:
+        self._stats.bytes_read = self._source.bytes_read
         try:
             self._source.close()
         finally:

@@ -22,10 +22,10 @@ import numpy as np
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.errors import DatasetError
-from penstock.feed.arena import no_rows
+from penstock.feed.arena import no_rows, turn_of
 from penstock.feed.ending import Ending
 from penstock.feed.following import Following
-from penstock.feed.order import Order, Steps, permutation
+from penstock.feed.order import Order, Steps
 from penstock.feed.route import Need, Route
 from penstock.feed.settings import Settings
 from penstock.feed.source import RowSource
@@ -231,8 +231,7 @@ class FollowedEpoch:
                 ragged[name].append(rows)
             if check is not None:
                 leg.source.confirm(check)
-        turn = np.arange(need.rows) if need.keys is None else permutation(need.rows, need.keys)
-        return Window(tensors | {name: joined(rows) for name, rows in ragged.items()}, turn)
+        return Window(tensors | {name: joined(rows) for name, rows in ragged.items()}, turn_of(need))
 
     def _forget(self) -> None:
         for leg in self._legs:

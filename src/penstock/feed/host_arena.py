@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from penstock.dtypes import DTYPES, Array, TensorSpec
-from penstock.feed.arena import Orders, RaggedSlots, Room, Runs, lengthened, trimmed
+from penstock.feed.arena import Orders, RaggedSlots, Room, Runs, lengthened, trimmed, turn_of
 from penstock.feed.cache import RowsInPlace
 from penstock.feed.native_loops import LoopChoice
 from penstock.feed.route import Fetch, Need, Route
@@ -163,8 +163,9 @@ class HostArena:
 
     def finish(self, slot: int, need: Need) -> None:
         """Lay the window's order down."""
+        turn = turn_of(need, self._loops) if self._orders else np.empty(0, np.int64)
         for orders, group in self._orders:
-            orders.lay(slot, need, self._bases(group[0].name, slot, need), self._loops)
+            orders.lay(slot, need, turn, self._bases(group[0].name, slot, need))
         if self._in_place is not None:
             self._needs[slot] = need
         self._ragged.finish(slot, need)

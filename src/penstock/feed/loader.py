@@ -75,8 +75,10 @@ class Loader:
         self._place, self._kept = place, KeptArena()
         self._verified = np.zeros(len(snapshot.index), bool)
         """The blocks whose bytes were checked; once is enough."""
-        self._agreed = self._finished = False
-        """Whether ranks were compared; whether an epoch came to its end."""
+        self._agreed = False
+        """Whether ranks were compared."""
+        self._finished: int | None = None
+        """The epoch that came to its end last."""
         self._log = None if settings.log is None else TrainingLog(settings.log)
         self._process = os.getpid()
 
@@ -219,8 +221,8 @@ class Loader:
             route(start),
             self._verified,
             stats,
-            # Who iterates a second time will again: the next epoch may be begun before this one ends.
-            partial(route, Position(start.epoch + 1, 0)) if self._finished else None,
+            # Who goes from one epoch to the next will again: the one after may be begun before this one ends.
+            partial(route, Position(start.epoch + 1, 0)) if self._finished == start.epoch - 1 else None,
         )
         # Closed by both: before the log ends, and where not even that could begin. Done once, it does nothing more.
         with closing(epoch), self._under_way(start, stats), logged, closing(epoch):
@@ -236,7 +238,7 @@ class Loader:
                     epoch.follow(batches[-1])
                     # Popped, so that nothing here keeps a batch alive that its user has let go.
                     yield batches.pop()
-        self._position, self._finished = Position(start.epoch + 1, 0), True
+        self._position, self._finished = Position(start.epoch + 1, 0), start.epoch
 
     @contextmanager
     def _under_way(self, start: Position, stats: Stats) -> Iterator[None]:

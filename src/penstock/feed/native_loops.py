@@ -43,10 +43,12 @@ class NativeLoops:
         """`takes`: by the size of a row."""
         self._permute, self._interleave, self._takes = permute, interleave, takes
 
-    def permute(self, keys: Array, out: Array) -> None:
+    def permutation(self, rows: int, keys: Array) -> Array:
         """Several cells of the grid at once."""
-        a, b = grid(np.array([len(out)]))
-        self._permute(np.ascontiguousarray(keys), int(a[0]), int(b[0]), out)
+        a, b = grid(np.array([rows]))
+        found = np.empty(rows, np.int64)
+        self._permute(np.ascontiguousarray(keys), int(a[0]), int(b[0]), found)
+        return found
 
     def interleaved(
         self, numbers: Array, starts: Array, lengths: Array, lanes: int, low: int, high: int
@@ -58,7 +60,8 @@ class NativeLoops:
 
     def take(self, source: Array, index: Array, out: Array) -> None:
         """From address to address; by NumPy where there is no loop for rows of this size."""
-        take = self._takes.get(out.strides[0])
+        # Not by the strides: of rows without bytes they are not zero.
+        take = self._takes.get(out.nbytes // max(len(out), 1))
         if take is None or not (source.flags.c_contiguous and out.flags.c_contiguous):
             NUMPY.take(source, index, out)
         else:
@@ -93,7 +96,8 @@ def _compiled(signature: str, make: Callable[[], Callable[..., None]]) -> Any:
     try:
         import numba
 
-        return numba.njit(signature, nogil=True)(make())
+        disabled = getattr(numba.config, "DISABLE_JIT", False)
+        return None if disabled else numba.njit(signature, nogil=True)(make())
     except Exception:
         return None
 

@@ -135,10 +135,10 @@ class CudaPlace:
 
     def costs(self, threads: int) -> Costs:
         """Slots and gathers on the device; for every reader pinned memory, and what it decodes."""
-        from penstock.feed.cuda_arena import STAGE_BYTES, STAGES, CudaArena
+        from penstock.feed.cuda_arena import PINNED_BYTES, STAGES, CudaArena
 
         row, gathers = row_bytes(self._snapshot, self._specs), CudaArena.ahead + 2
-        pinned = STAGES * STAGE_BYTES * threads
+        pinned = STAGES * PINNED_BYTES * threads
         decoded = held_bytes(self._snapshot, self._specs) * threads
         return Costs(row, 0, CudaArena.gather_bytes, gathers, pinned, self._wanted == "device", decoded)
 

@@ -17,8 +17,8 @@ from penstock.feed.order import permutation
 class RowLoops(Protocol):
     """What a host arena does row by row."""
 
-    def permute(self, keys: Array, out: Array) -> None:
-        """`order.permutation` of as many rows as `out` has, into it."""
+    def permutation(self, rows: int, keys: Array) -> Array:
+        """As `order.permutation`."""
 
     def interleaved(
         self, numbers: Array, starts: Array, lengths: Array, lanes: int, low: int, high: int
@@ -35,9 +35,9 @@ class RowLoops(Protocol):
 class NumpyLoops:
     """By NumPy: few calls, each over many rows."""
 
-    def permute(self, keys: Array, out: Array) -> None:
+    def permutation(self, rows: int, keys: Array) -> Array:
         """By tables of a grid's sides."""
-        out[...] = permutation(len(out), keys)
+        return permutation(rows, keys)
 
     def interleaved(
         self, numbers: Array, starts: Array, lengths: Array, lanes: int, low: int, high: int
