@@ -170,6 +170,11 @@ def compare(ds: pk.Dataset, batch: int, rounds: int) -> dict[str, list[float]]:
         ),
         "DataLoader over a TensorDataset (100,000 rows)": lambda: data_loader(tensors, batch),
     }
+    return in_turns(ways, rounds)
+
+
+def in_turns(ways: dict[str, Callable[[], Iterator[object]]], rounds: int) -> dict[str, list[float]]:
+    """GB/s of every way, in every round but the first, which warms up; in a random turn."""
     found: dict[str, list[float]] = {name: [] for name in ways}
     order = random.Random(7)
     for turn in range(rounds + 1):
@@ -181,12 +186,12 @@ def compare(ds: pk.Dataset, batch: int, rounds: int) -> dict[str, list[float]]:
     return found
 
 
-def report(size: str, found: dict[str, list[float]]) -> None:
+def report(rows: str, found: dict[str, list[float]]) -> None:
     floor = max(statistics.median(rates) for name, rates in found.items() if name.startswith("floor"))
     for name, rates in found.items():
         every = ", ".join(f"{each:.2f}" for each in sorted(rates))
         median = statistics.median(rates)
-        print(f"| {size} | {name} | {median:.2f} ({every}) | {median / floor:.2f} x |")
+        print(f"| {rows} | {name} | {median:.2f} ({every}) | {median / floor:.2f} x |")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
     python benchmarks/feed_gpu.py [--gigabytes 8] [--folder DIR] [--epochs 3]
 
 Two datasets: 1 KB rows (256 float32) and Criteo-shaped rows of 160 bytes (13 float32, 26 int32, 1 float32). The floors
-are a copy from pinned memory, and `preadv` into pinned memory by as many threads as the loader has readers. These
-machines drift by a third within minutes, so the second is taken anew before every epoch.
+are a copy from pinned memory; `preadv` into pinned memory by as many threads as the loader has readers; and the same
+threads reading and copying, without a loader. These machines drift by a third within minutes, so the last two are taken
+anew before every epoch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import os
 import shutil
 import statistics
 import tempfile
-import threading
 import time
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from feed_gpu_checks import check
+from feed_gpu_floors import bare_floor, copy_floor, read_floor
 
 import penstock as pk
 from penstock.feed.loaders import chosen_specs, torch_loader
@@ -60,48 +61,6 @@ def make(kind: str, size: float, folder: str, block: int) -> pk.Dataset:
     )
 
 
-def copy_floor() -> float:
-    pinned = torch.empty(64 << 20, dtype=torch.uint8, pin_memory=True)
-    device = torch.empty_like(pinned, device="cuda")
-    for _ in range(3):
-        device.copy_(pinned, non_blocking=True)
-    torch.cuda.synchronize()
-    began = time.perf_counter()
-    for _ in range(50):
-        device.copy_(pinned, non_blocking=True)
-    torch.cuda.synchronize()
-    return 50 * pinned.numel() / (time.perf_counter() - began) / 1e9
-
-
-def read_floor(ds: pk.Dataset, threads: int) -> float:
-    files = [os.path.join(ds.path, shard.file) for shard in ds.shards]
-    jobs = iter([(file, at) for file in files for at in range(0, os.path.getsize(file), 8 << 20)])
-    lock, done = threading.Lock(), [0] * threads
-
-    def read(number: int) -> None:
-        mine = memoryview(torch.empty(8 << 20, dtype=torch.uint8, pin_memory=True).numpy())
-        handles = {file: os.open(file, os.O_RDONLY) for file in files}
-        ready.wait()
-        while True:
-            with lock:
-                job = next(jobs, None)
-            if job is None:
-                break
-            done[number] += os.preadv(handles[job[0]], [mine], job[1])
-        for handle in handles.values():
-            os.close(handle)
-
-    ready = threading.Barrier(threads + 1)
-    workers = [threading.Thread(target=read, args=(number,)) for number in range(threads)]
-    for worker in workers:
-        worker.start()
-    ready.wait()
-    began = time.perf_counter()
-    for worker in workers:
-        worker.join()
-    return sum(done) / (time.perf_counter() - began) / 1e9
-
-
 class Measured(NamedTuple):
     """An epoch."""
 
@@ -109,8 +68,10 @@ class Measured(NamedTuple):
     """GB/s."""
     waited: float
     """The share of it that the consumer waited."""
-    floor: float
+    read: float = math.nan
     """GB/s of `preadv` right before it, where that was asked for."""
+    bare: float = math.nan
+    """Likewise of reading and copying."""
 
 
 def epochs(
@@ -121,22 +82,25 @@ def epochs(
     *,
     verify: bool = False,
     cache: str | None = None,
-    beside_floor: bool = False,
+    beside_floors: bool = False,
+    busy: float = 0.0,
 ) -> list[Measured]:
-    """Every epoch of one loader."""
+    """Every epoch of one loader. `busy`: seconds of Python in each step, in which the interpreter does nothing else."""
     snapshot = ds.snapshot
     settings = Settings(batch, rank=0, world=1, threads=threads, verify=verify, cache=cache)
     loader = torch_loader(snapshot, chosen_specs(snapshot, None), settings, "cuda")
     found = []
     for _ in range(count):
-        floor = read_floor(ds, threads) if beside_floor else math.nan
+        floors = (read_floor(ds, threads), bare_floor(ds, threads)) if beside_floors else ()
         torch.cuda.synchronize()
         began = time.perf_counter()
         for _ in loader:
-            pass
+            until = time.perf_counter() + busy
+            while busy and time.perf_counter() < until:
+                pass
         torch.cuda.synchronize()
         seconds = time.perf_counter() - began
-        found.append(Measured(loader.stats.bytes / seconds / 1e9, loader.stats.waited / seconds, floor))
+        found.append(Measured(loader.stats.bytes / seconds / 1e9, loader.stats.waited / seconds, *floors))
     loader.close()
     return found
 
@@ -238,15 +202,16 @@ def training(ds: pk.Dataset, batch: int = 8192) -> None:
 def show(name: str, found: list[Measured]) -> None:
     shown = ", ".join(f"{each.rate:.1f} ({each.waited:.0%} waited)" for each in found)
     print(f"  {name}: {shown}", flush=True)
-    if not math.isnan(found[0].floor):
-        rate, floor = (statistics.median(each[column] for each in found) for column in (0, 2))
-        later, beside = (statistics.median(each[column] for each in found[1:]) for column in (0, 2))
-        floors = ", ".join(f"{each.floor:.1f}" for each in found)
-        print(
-            f"    preadv before each: {floors}; of its median {rate / floor:.0%}, without the first epoch "
-            f"{later / beside:.0%}",
-            flush=True,
-        )
+    for column, what in ((2, "preadv"), (3, "reading and copying alone")):
+        if not math.isnan(found[0][column]):
+            rate, floor = (statistics.median(each[at] for each in found) for at in (0, column))
+            later, beside = (statistics.median(each[at] for each in found[1:]) for at in (0, column))
+            floors = ", ".join(f"{each[column]:.1f}" for each in found)
+            print(
+                f"    {what} before each: {floors}; of its median {rate / floor:.0%}, without the first epoch "
+                f"{later / beside:.0%}",
+                flush=True,
+            )
 
 
 def main() -> None:
@@ -269,7 +234,8 @@ def main() -> None:
                     print(f"{kind}, {threads} threads: pinned copy {copy_floor():.1f} GB/s (floor)")
                     for batch in (8192, 65536):
                         name = f"batch {batch}"
-                        show(name, epochs(ds, batch, threads, given.epochs, beside_floor=True))
+                        show(name, epochs(ds, batch, threads, given.epochs, beside_floors=True))
+                    show("batch 8192, 0.1 ms of Python in each step", epochs(ds, 8192, threads, 3, busy=1e-4))
                     show("batch 8192, every block checked", epochs(ds, 8192, threads, 1, verify=True))
                 threads = given.threads[-1]
                 show("batch 8192, cached on the host", epochs(ds, 8192, threads, 3, cache="host"))

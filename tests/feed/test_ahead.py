@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,8 @@ from penstock.feed.arena import Room
 from penstock.feed.epoch import Epoch, KeptArena
 from penstock.feed.host_arena import HostArena
 from penstock.feed.loader import Loader
-from penstock.feed.route import Fetch
 from penstock.feed.source import Straight
-from penstock.feed.stages import Readers
+from penstock.feed.stages import Readers, Run
 
 ROWS, BATCH = 4000, 100
 
@@ -63,7 +63,7 @@ def test_who_iterates_once_reads_nothing_twice(ds: pk.Dataset) -> None:
 
 
 def test_the_second_epoch_begins_the_third(ds: pk.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(self: Epoch, reader: int, fetch: Fetch, slot: int) -> None:
+    def refused(self: Epoch, reader: int, runs: Sequence[Run]) -> None:
         time.sleep(0.5)
         raise AssertionError("nothing has to be read for the first batch")
 
@@ -179,10 +179,10 @@ def test_an_epoch_that_ends_with_a_wait_for_what_is_being_read_counts_it(
     take = Readers._take
 
     def late(self: Readers) -> object:
-        job = take(self)
-        if job is not None and job[0].ahead:
+        runs = take(self)
+        if runs and runs[0][0].ahead:
             time.sleep(0.5)
-        return job
+        return runs
 
     monkeypatch.setattr(Readers, "_take", late)
     loader = loader_of(ds)
@@ -231,10 +231,10 @@ def test_what_goes_wrong_ahead_is_told_by_the_epoch_it_belongs_to(
     read, loader = Epoch._read, loader_of(ds)
     slowly(loader)
 
-    def failing(self: Epoch, reader: int, fetch: Fetch, slot: int) -> None:
+    def failing(self: Epoch, reader: int, runs: Sequence[Run]) -> None:
         if self._route.order.epoch == 2 or self._next_route is not self._route:
             raise CorruptError(["a shard"], "it is made to fail")
-        read(self, reader, fetch, slot)
+        read(self, reader, runs)
 
     monkeypatch.setattr(Epoch, "_read", failing)
     assert len(slowly(loader)) == ROWS // BATCH

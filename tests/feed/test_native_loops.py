@@ -21,6 +21,7 @@ from penstock.feed.row_loops import NUMPY
 
 SIZES = (1, 2, 3, 4, 7, 8, 12, 16, 52, 64, 65, 104, 160, 1000, 64 * MOST_LINES + 40, 5000)
 ROWS = 5 * MOST_AHEAD
+MADE = (native_loops._permute, native_loops._interleave, native_loops._take, native_loops._take_runs)
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +112,47 @@ def test_rows_that_do_not_lie_side_by_side_are_left_to_numpy(native: NativeLoops
     assert strided.ravel().tolist() == [36, 0, 0, 0, 20, 0]
 
 
+@st.composite
+def runs_of_values(draw) -> tuple:
+    """Sources of some lengths, runs of them, and where those go: with gaps between, which nobody writes."""
+    sizes = draw(st.lists(st.integers(0, 300), min_size=1, max_size=6))
+    source, starts, lengths, targets, end = [], [], [], [], 0
+    for _ in range(draw(st.integers(0, 60))):
+        number = draw(st.integers(0, len(sizes) - 1))
+        start = draw(st.integers(0, sizes[number]))
+        length = draw(st.integers(0, sizes[number] - start))
+        source.append(number)
+        starts.append(start)
+        lengths.append(length)
+        targets.append(end := end + draw(st.integers(0, 2)))
+        end += length
+    order = draw(st.permutations(range(len(source))))
+    arrays = [np.array(each, np.int64)[list(order)] for each in (source, starts, lengths, targets)]
+    return sizes, arrays, end + 2
+
+
+@settings(deadline=None, max_examples=300)
+@given(runs_of_values(), st.sampled_from(["uint8", "int32", "float64"]), st.sampled_from([(), (3,)]))
+def test_runs_of_values_are_taken_alike(native: NativeLoops, wanted: tuple, dtype: str, shape: tuple) -> None:
+    sizes, (source, starts, lengths, targets), size = wanted
+    generator = np.random.default_rng(0)
+    sources = [generator.integers(0, 200, (each, *shape)).astype(dtype) for each in sizes]
+    expected = np.full((size, *shape), 201, dtype)
+    for number, start, length, target in zip(source, starts, lengths, targets, strict=True):
+        expected[target : target + length] = sources[number][start : start + length]
+    for loops in (native, NUMPY):
+        out = np.full((size, *shape), 201, dtype)
+        loops.take_runs(sources, source, starts, lengths, targets, out)
+        assert (out == expected).all(), loops
+
+
+def test_runs_of_values_without_bytes(native: NativeLoops) -> None:
+    out = np.zeros((4, 0), np.float32)
+    one = np.array([0])
+    for loops in (native, NUMPY):
+        loops.take_runs([np.zeros((9, 0), np.float32)], one, one, np.array([4]), one, out)
+
+
 def test_of_many_sizes_the_largest_have_loops() -> None:
     found = native_loops.native_loops(range(0, 8 * (MOST_SIZES + 5), 8))
     assert found is not None
@@ -118,7 +160,7 @@ def test_of_many_sizes_the_largest_have_loops() -> None:
 
 
 def test_who_asks_for_little_waits_for_no_compiler() -> None:
-    choice = LoopChoice([4])
+    choice = LoopChoice([4], 1)
     assert choice.of_epoch(native_loops.PAYS_FROM - 1) is NUMPY
     assert isinstance(choice.of_epoch(1), NativeLoops)
 
@@ -192,7 +234,7 @@ import penstock as pk
 from penstock.feed import native_loops, row_loops
 native_loops.PAYS_FROM = 0
 loader = pk.open(sys.argv[1]).numpy(100)
-print(sum(int(batch["a"].sum()) for batch in loader), native_loops.LoopChoice([8]).of_epoch(1) is row_loops.NUMPY)
+print(sum(int(batch["a"].sum()) for batch in loader), native_loops.LoopChoice([8], 8).of_epoch(1) is row_loops.NUMPY)
 """
     found = subprocess.run(
         [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
@@ -204,11 +246,11 @@ def test_what_does_not_compile_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch,
     def broken() -> None:
         raise TypeError("no such instruction")
 
-    for made in (native_loops._permute, native_loops._interleave, native_loops._take):
+    for made in MADE:
         made.cache_clear()
     monkeypatch.setattr(native_loops, "_instructions", broken)
     try:
-        assert LoopChoice([4]).of_epoch(1) is NUMPY
+        assert LoopChoice([4], 4).of_epoch(1) is NUMPY
     finally:
-        for made in (native_loops._permute, native_loops._interleave, native_loops._take):
+        for made in MADE:
             made.cache_clear()

@@ -18,6 +18,7 @@ import pytest
 import penstock as pk
 from penstock.errors import CorruptError
 from penstock.feed import cuda_calls, native_reads
+from penstock.feed.cuda_arena import AT_ONCE
 from penstock.feed.loader import Loader
 from penstock.feed.loaders import chosen_specs, shaping
 from penstock.feed.native_reads import FAILED, Functions, compiled, native_bring
@@ -78,12 +79,27 @@ def test_pieces_are_read_by_turns_and_copied(driver: Driver, file: int) -> None:
     buffers, found = np.zeros((2, 64), np.uint8), np.zeros(300, np.uint8)
     addresses = [int(each.ctypes.data) for each in buffers]
     bring = native_bring(loop, [int(found.ctypes.data)], addresses, [71, 72], 5)
-    wanted = list(pieces([Segment(10, 150, 100)], 64))
-    assert bring(file, 0, wanted) == 1, "three pieces after the first buffer end at the second"
+    wanted = [(file, piece) for piece in pieces([Segment(10, 150, 100)], 64)]
+    assert bring(0, wanted) == 1, "three pieces after the first buffer end at the second"
     assert bytes(found[100:250]) == (bytes(range(256)) * 4)[10:160]
     assert [name for name, _ in driver.told] == ["wait", "copy", "record"] * 3
     assert [number for name, number in driver.told if name == "wait"] == [72, 71, 72]
     assert [number for name, number in driver.told if name == "record"] == [72, 71, 72]
+
+
+def test_pieces_of_several_files(driver: Driver, file: int, tmp_path: Path) -> None:
+    loop = compiled(driver.functions)
+    assert loop is not None
+    (tmp_path / "other").write_bytes(bytes(100))
+    memory, found = np.zeros(64, np.uint8), np.ones(300, np.uint8)
+    bring = native_bring(loop, [int(found.ctypes.data)], [int(memory.ctypes.data)], [1], 0)
+    with (tmp_path / "other").open("rb") as other:
+        (one,), (two,) = pieces([Segment(10, 50, 0)], 64), pieces([Segment(20, 60, 100)], 64)
+        assert bring(0, [(other.fileno(), one), (file, two)]) == 0
+    assert bytes(found[:50]) == bytes(50)
+    assert bytes(found[100:160]) == bytes(range(20, 80))
+    assert found[50:100].all()
+    assert found[160:].all()
 
 
 @pytest.mark.parametrize("what", ["wait", "copy", "record", "read", "end"])
@@ -94,7 +110,8 @@ def test_whatever_fails_ends_it(driver: Driver, file: int, what: str) -> None:
     memory = np.zeros(4096, np.uint8)
     bring = native_bring(loop, [int(memory.ctypes.data)], [int(memory.ctypes.data)], [1], 0)
     offset = 1000 if what == "end" else 0
-    assert bring(-1 if what == "read" else file, 0, list(pieces([Segment(offset, 100, 2000)], 64))) == FAILED
+    read = -1 if what == "read" else file
+    assert bring(0, [(read, piece) for piece in pieces([Segment(offset, 100, 2000)], 64)]) == FAILED
 
 
 def test_it_is_compiled_once_and_without_numba_not_at_all(
@@ -118,9 +135,8 @@ def test_other_threads_run_meanwhile(file: int, tmp_path: Path) -> None:
     memory = np.zeros(128, np.uint8)
     bring = native_bring(loop, [0], [int(memory.ctypes.data)], [1], 0)
     found: list[int] = []
-    reader = threading.Thread(
-        target=lambda: found.append(bring(file, 0, list(pieces([Segment(0, 64, 0)], 64))))
-    )
+    (piece,) = pieces([Segment(0, 64, 0)], 64)
+    reader = threading.Thread(target=lambda: found.append(bring(0, [(file, piece)])))
     reader.start()
     let.set()
     reader.join(20)
@@ -132,7 +148,8 @@ class NativeCalls(host_calls.HostCalls):
 
     def __init__(self, driver: Driver) -> None:
         super().__init__()
-        self._driver, self.runs = driver, 0
+        self._driver, self.together = driver, []
+        """Pieces of each call."""
 
     def bringer(self, targets, sources, events, stream):
         loop = compiled(self._driver.functions)
@@ -141,9 +158,9 @@ class NativeCalls(host_calls.HostCalls):
             loop, [each.data_ptr() for each in targets], [each.data_ptr() for each in sources], [1, 2], 0
         )
 
-        def bring(*arguments):
-            self.runs += 1
-            return inner(*arguments)
+        def bring(turn, parts):
+            self.together.append(len(parts))
+            return inner(turn, parts)
 
         return bring
 
@@ -159,7 +176,8 @@ def test_a_loader_reads_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, d
     for _ in range(3):
         for ours, theirs in zip(loader, host, strict=True):
             assert all(np.array_equal(ours[name].numpy(), theirs[name]) for name in rows)
-    assert calls.runs > 2 * len(ds.snapshot.index), "from the second epoch on, when all is checked"
+    assert sum(calls.together) > 2 * len(ds.snapshot.index), "from the second epoch on, when all is checked"
+    assert 1 < max(calls.together) <= AT_ONCE
     shard = tmp_path / "ds" / ds.shards[0].file
     os.truncate(shard, shard.stat().st_size // 2)
     # Of the first epoch after it some windows were read before; it may be the next that meets it.

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from penstock.dtypes import DTYPES, Array, TensorSpec
+from penstock.dtypes import Array
 from penstock.feed.route import Fetch, Need, Route
 from penstock.feed.row_loops import NUMPY, RowLoops
 from penstock.feed.source import Straight
-from penstock.wire.ragged import Ragged, joined, take
+from penstock.wire.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +64,14 @@ class Room:
         return self.slots >= other.slots and self.rows >= other.rows and self.pieces >= other.pieces
 
 
+class Bring(NamedTuple):
+    """A run of rows to read out of an open file, and the slot of its window."""
+
+    slot: int
+    fetch: Fetch
+    straight: Straight
+
+
 class Arena(Protocol):
     """Memory for windows on some device."""
 
@@ -86,8 +94,8 @@ class Arena(Protocol):
     def wanted(self, fetch: Fetch) -> Fetch | None:
         """What has to be read for a run of rows to be there."""
 
-    def bring(self, reader: int, slot: int, fetch: Fetch, straight: Straight) -> None:
-        """Read a run of rows out of an open file to where it belongs. What lies elsewhere passes through `views`."""
+    def bring(self, reader: int, runs: Sequence[Bring]) -> None:
+        """Read runs of rows out of open files to where they belong. What lies elsewhere passes through `views`."""
 
     most_rows: int
     """There runs are read in parts of at most so many rows."""
@@ -165,65 +173,3 @@ def shifts(need: Need, bases: Array, rows: Array) -> Any:
         return int(bases[0])
     places = np.array([fetch.place for fetch in need.fetches])
     return (bases - places)[np.searchsorted(places, rows, "right") - 1]
-
-
-class RaggedSlots:
-    """The ragged tensors of the windows, in host memory whatever the device: their rows have no fixed place there."""
-
-    def __init__(self, specs: Sequence[TensorSpec], slots: int, rows: int) -> None:
-        self._rows = rows
-        self._specs = {spec.name: spec for spec in specs}
-        self._slots: dict[str, list[dict[int, Ragged]]] = {
-            spec.name: [{} for _ in range(slots)] for spec in specs if spec.ragged
-        }
-        self._orders = Orders(slots if self._slots else 0, rows)
-
-    def put(self, name: str, slot: int, place: int, rows: Ragged) -> None:
-        """Kept as it came until the window is whole."""
-        self._slots[name][slot][place] = rows
-
-    def finish(self, slot: int, need: Need) -> None:
-        """Join a window's runs, and lay its permutation beside them."""
-        if self._slots:
-            first = slot * self._rows
-            bases = np.array([first + fetch.place for fetch in need.fetches])
-            self._orders.lay(slot, need, turn_of(need), bases)
-        for slots in self._slots.values():
-            whole = joined([slots[slot][fetch.place] for fetch in need.fetches])
-            assert isinstance(whole, Ragged)
-            slots[slot] = {0: whole}
-
-    def gather(self, runs: Runs) -> dict[str, Ragged]:
-        """Rows out of several slots: taken slot by slot, then put into order."""
-        if not self._slots:
-            return {}
-        if not runs.rows:
-            return {name: no_rows(self._specs[name]) for name in self._slots}
-        index = self._orders.index(runs)
-        owner = index // self._rows
-        chosen = [(slot, np.flatnonzero(owner == slot)) for slot in np.unique(owner).tolist()]
-        back = np.empty(len(index), np.int64)
-        back[np.concatenate([where for _, where in chosen])] = np.arange(len(index))
-        found = {}
-        for name, slots in self._slots.items():
-            parts = [take(slots[slot][0], index[where] - slot * self._rows) for slot, where in chosen]
-            whole = take(joined(parts), back)
-            assert isinstance(whole, Ragged)
-            found[name] = whole
-        return found
-
-
-def no_rows(spec: TensorSpec) -> Ragged:
-    """A ragged tensor of no rows."""
-    return Ragged(np.zeros((0, *spec.shape), DTYPES[spec.dtype].storage), np.zeros(1, np.int64))
-
-
-def trimmed(rows: Ragged, start: int, stop: int) -> Ragged:
-    """Some rows, with values of their own and offsets from 0."""
-    part = rows[start:stop]
-    return Ragged(part.values[part.offsets[0] : part.offsets[-1]], part.offsets - part.offsets[0])
-
-
-def lengthened(rows: Ragged, wanted: int) -> Ragged:
-    """With empty rows at the end."""
-    return Ragged(rows.values, np.pad(rows.offsets, (0, wanted - len(rows)), mode="edge"))

@@ -34,6 +34,9 @@ class Costs:
     """Whether rows lie in a cache, and windows take only what is kept beside them."""
     decoded: int = 0
     """Bytes of blocks that all readers have for themselves, where blocks cannot be read to where they go."""
+    at_once: int = 1
+    """Runs of rows that a reader may read at a time. Between two times it waits for the interpreter, which whoever
+    trains may not give up for milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budg
     # Windows in a cache take next to nothing, so that a gather may touch as many as it likes.
     together = most if costs.cached else _together(route, most)
     rows = int(route.windows.rows.max(initial=1))
-    ahead, readers = 2 * threads + len(route.lanes) // 8, threads
+    # A window for every run that is being read, and one more that waits for its reader.
+    ahead, readers = (costs.at_once + 1) * threads + len(route.lanes) // 8, threads
     while True:
         most = route.most_windows(together)
         slots = min(most + ahead, max(len(route.windows.start), 1))

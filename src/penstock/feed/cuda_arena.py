@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.dtypes import Array, TensorSpec
-from penstock.feed.arena import RaggedSlots, Room, Runs, lengthened, trimmed
+from penstock.dtypes import DTYPES, Array, TensorSpec
+from penstock.feed.arena import Bring, Room, Runs
 from penstock.feed.cuda_calls import CudaCalls
 from penstock.feed.cuda_sends import Sends
 from penstock.feed.device_cache import DeviceCache
 from penstock.feed.host_arena import as_torch
+from penstock.feed.native_loops import LoopChoice
 from penstock.feed.native_reads import FAILED
 from penstock.feed.pieces import Piece, Segment, pieces
+from penstock.feed.ragged_slots import RaggedSlots
 from penstock.feed.route import Fetch, Need, Route
+from penstock.feed.row_loops import NUMPY
 from penstock.feed.shaping import Shaping
 from penstock.feed.source import Straight
 from penstock.feed.windows_on_device import DeviceWindows, row_kernel
@@ -40,6 +43,9 @@ STAGES = 2
 STAGE_BYTES = (8 << 20) + (64 << 10)
 """Of each. Small enough that all stay in the processor's cache: with 16 MiB an H200's host fed it a quarter slower. The
 little more takes the padding of a block of 16 MiB, which is two pieces then and not three."""
+AT_ONCE = 4
+"""Runs that a reader brings at a time. Where whoever trains kept the interpreter busy for 0.1 ms in each step of 8 MB,
+an H200 was fed at 38 GB/s, and at 27 with one. More of them need more memory, and were no better."""
 PINNED_BYTES = 1 << (STAGE_BYTES - 1).bit_length()
 """What one takes: torch pins powers of two."""
 
@@ -92,14 +98,15 @@ class Stage:
         self.newest = self._copied[self._turn]
         self._calls.record(self.newest, self.stream)
 
-    def bring(self, pieces: Sequence[Piece], straight: Straight) -> None:
-        """Read pieces of a file, and begin to copy them."""
-        turn = FAILED if self._bring is None else self._bring(straight.file, self._turn, pieces)
+    def bring(self, parts: Sequence[tuple[Straight, Piece]]) -> None:
+        """Read pieces of files, and begin to copy them."""
+        reads = [(straight.file, piece) for straight, piece in parts]
+        turn = FAILED if self._bring is None else self._bring(self._turn, reads)
         if turn != FAILED:
             self._turn, self.newest = turn, self._copied[turn]
             return
         # Without the one call for all, or after it failed: this tells what is wrong.
-        for piece in pieces:
+        for straight, piece in parts:
             straight.fill(self.begin()[: piece.size], piece.offset)
             for tensor, target, start, size in piece.copies:
                 self.copy(tensor, target, start, size)
@@ -116,6 +123,8 @@ class CudaArena:
 
     ahead = 1
     gather_bytes = 256 << 20
+    ragged_gather_bytes = 32 << 20
+    """Where there are ragged tensors, which pass through pinned memory."""
     threads = 0
 
     def __init__(
@@ -126,7 +135,9 @@ class CudaArena:
         device: torch.device,
         calls: CudaCalls,
         cache: DeviceCache | None = None,
+        choice: LoopChoice | None = None,
     ) -> None:
+        """`choice`: of the loops for ragged tensors, which are gathered on the host."""
         import torch
 
         self.room, self._shape, self._calls = room, shape, calls
@@ -142,7 +153,8 @@ class CudaArena:
         self._stage_bytes = max(row, STAGE_BYTES)
         self._kernel = row_kernel(device)
         self._windows: DeviceWindows | None = None
-        self._ragged = RaggedSlots(specs, room.slots, room.rows)
+        self._ragged = RaggedSlots(specs, room.slots, room.rows, self._pinned_values)
+        self._choice, self._loops = choice, NUMPY
         self._stream: Any = calls.stream()
         self._sends = Sends(calls, self._stream, device)
         self._gathered = calls.event()
@@ -178,6 +190,8 @@ class CudaArena:
 
     def begin(self, route: Route) -> bool:
         """All is there where the cache has every block; but ragged tensors still pass through slots."""
+        if self._ragged and self._choice is not None:
+            self._loops = self._choice.of_epoch((route.steps.rows - route.t) // route.world)
         starts = self._cache.starts if self._cache is not None else None
         with self.beside():
             self._windows = DeviceWindows(route, self._device, self._kernel, self._rows, starts, self._sends)
@@ -187,18 +201,20 @@ class CudaArena:
         """The run itself; with a cache its whole block, unless it is there."""
         return fetch if self._cache is None else self._cache.wanted(fetch)
 
-    def bring(self, reader: int, slot: int, fetch: Fetch, straight: Straight) -> None:
+    def bring(self, reader: int, runs: Sequence[Bring]) -> None:
         """Through pinned memory of the reader's own, piece by piece."""
-        stage, first, rows = self._stage(reader), self._first_row(slot, fetch), fetch.rows
-        segments = [
-            Segment(offset, rows * size, first * size)
-            for offset, size in zip(straight.offsets, self._row_bytes, strict=True)
-        ]
-        # Whatever gather used the slot was asked for before it was given out.
+        stage, parts = self._stage(reader), []
+        for slot, fetch, straight in runs:
+            first, rows = self._first_row(slot, fetch), fetch.rows
+            segments = [
+                Segment(offset, rows * size, first * size)
+                for offset, size in zip(straight.offsets, self._row_bytes, strict=True)
+            ]
+            parts += [(straight, piece) for piece in pieces(segments, self._stage_bytes)]
+        # Whatever gathers used the slots were asked for before they were given out.
         stage.follow(self._gathers, self._gathered)
-        found = list(pieces(segments, self._stage_bytes))
-        if found:  # rows may have no bytes
-            stage.bring(found, straight)
+        if parts:  # rows may have no bytes
+            stage.bring(parts)
             self._landed[reader] = stage.newest
 
     def _first_row(self, slot: int, fetch: Fetch) -> int:
@@ -235,7 +251,7 @@ class CudaArena:
 
     def finish(self, slot: int, need: Need) -> None:
         """Nothing on the device: its rows are scrambled when they are gathered."""
-        self._ragged.finish(slot, need)
+        self._ragged.finish(slot, need, self._loops)
 
     def gather(self, runs: Runs) -> dict[str, Any]:
         """On the gathering stream, which is the current one (`beside`)."""
@@ -247,7 +263,7 @@ class CudaArena:
             found = {name: tensor.index_select(0, index) for name, tensor in self._tensors.items()}
         self._calls.record(self._gathered, self._stream)
         self._gathers += 1
-        return found | self._ragged.gather(runs)
+        return found | self._ragged.gather(runs, self._loops)
 
     def freed(self, slot: int) -> None:
         """The slot is written again when it is needed."""
@@ -261,21 +277,25 @@ class CudaArena:
         if padded is not None:
             batches = [self._padded(batch, size, padded) for batch, size in zip(batches, sizes, strict=True)]
         for name in rows.keys() - fixed.keys():
-            start = 0
-            for batch, size in zip(batches, sizes, strict=True):
-                part = trimmed(rows[name], start, start + size)
-                part = part if padded is None else lengthened(part, padded)
-                batch |= self._shape.ragged(name, part, self._placed)
-                start += size
+            shaped = self._shape.ragged(name, rows[name], sizes, padded, self._placed)
+            for batch, part in zip(batches, shaped, strict=True):
+                batch |= part
         return batches
+
+    def _pinned_values(self, name: str, count: int, spec: TensorSpec) -> Array:
+        """Where ragged values are gathered: out of torch's pool, which gets it back after the copy."""
+        size = count * spec.row_bytes
+        found = self._calls.pinned(size)[:size].numpy().view(DTYPES[spec.dtype].storage)
+        return np.asarray(found.reshape(count, *spec.shape))
 
     def _placed(self, array: Array, dtype: str) -> Any:
         """On the gathering stream, from pinned memory, so that the host goes on."""
-        pinned = (
-            self._calls.pinned(array.nbytes)[: array.nbytes].numpy().view(array.dtype).reshape(array.shape)
-        )
-        np.copyto(pinned, array)
-        return as_torch(pinned, dtype).to(self._device, non_blocking=True)
+        tensor = as_torch(array, dtype)
+        if not tensor.is_pinned():
+            pinned = self._calls.pinned(array.nbytes)[: array.nbytes].numpy().view(array.dtype)
+            np.copyto(pinned.reshape(array.shape), array)
+            tensor = as_torch(pinned.reshape(array.shape), dtype)
+        return tensor.to(self._device, non_blocking=True)
 
     def _padded(self, batch: dict[str, Any], size: int, padded: int) -> dict[str, Any]:
         torch = self._torch

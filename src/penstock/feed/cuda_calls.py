@@ -24,8 +24,8 @@ Copy = Callable[[int, int, int], None]
 """Begins a copy: to which byte of the one tensor, from which byte of the other, how many."""
 
 
-Bring = Callable[[int, int, Sequence[Piece]], int]
-"""Reads pieces of a file and begins to copy them, after the buffer used last: that buffer's number then, or FAILED."""
+Bring = Callable[[int, Sequence[tuple[int, Piece]]], int]
+"""Reads pieces of files and begins to copy them, after the buffer used last: that buffer's number then, or FAILED."""
 
 
 class CudaCalls(Protocol):

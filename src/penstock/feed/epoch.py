@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import Array, TensorSpec
-from penstock.feed.arena import Arena, Room, Runs
+from penstock.feed.arena import Arena, Bring, Room, Runs
 from penstock.feed.assembly import Assembly
 from penstock.feed.budget import budget
 from penstock.feed.cache import Source
@@ -23,7 +23,7 @@ from penstock.feed.places import Place
 from penstock.feed.route import Fetch, Need, Route
 from penstock.feed.settings import Settings
 from penstock.feed.source import RowSource
-from penstock.feed.stages import THREADS, Readers, Ready
+from penstock.feed.stages import THREADS, Readers, Ready, Run
 from penstock.feed.stats import Stats
 from penstock.feed.world import ranks_here
 
@@ -102,7 +102,7 @@ class Epoch:
             route = hint.route  # what takes long to work out has been
         self._following, self._next_route = following, route
         self._settings, self._route, self._kept, self._stats = settings, route, kept, stats
-        stats.row_bytes = costs.row
+        stats.row_bytes, self._at_once = costs.row, costs.at_once
         self._count = route.steps.left(route.t)
         self._rows = -(-route.steps.batch // route.world)
         self._ragged = any(spec.ragged for spec in specs)
@@ -141,7 +141,15 @@ class Epoch:
             if not arena.begin(route):
                 slots, work, ahead = arena.room.slots, self._stats.readers, self._needs_ahead()
                 self._readers = Readers(
-                    route.needs(), self._read, self._finish, slots, threads, work, there, ahead
+                    route.needs(),
+                    self._read,
+                    self._finish,
+                    slots,
+                    threads,
+                    work,
+                    there,
+                    ahead,
+                    self._at_once,
                 )
             self._assembly = Assembly(route, self._readers)
             self._gatherers = _pool(arena.threads) if arena.threads else None
@@ -158,14 +166,24 @@ class Epoch:
             self._next_route = route
             yield from route.needs()
 
-    def _read(self, reader: int, fetch: Fetch, slot: int) -> None:
-        arena, ragged, part = self._arena, None, None
-        wanted = arena.wanted(fetch)
-        straight = None if wanted is None else self._source.straight(wanted)
-        if wanted is not None and straight is not None:
-            arena.bring(reader, slot, wanted, straight)
+    def _read(self, reader: int, runs: Sequence[Run]) -> None:
+        arena, found = self._arena, []
+        for slot, fetch in runs:
+            wanted = arena.wanted(fetch)
+            straight = None if wanted is None else self._source.straight(wanted)
+            if wanted is not None and straight is not None:
+                found.append(Bring(slot, wanted, straight))
+            else:
+                self._read_parts(reader, slot, fetch, wanted)
+        if found:
+            arena.bring(reader, found)
+        for _, wanted, _ in found:
             arena.kept(reader, wanted)
-        elif wanted is not None:
+
+    def _read_parts(self, reader: int, slot: int, fetch: Fetch, wanted: Fetch | None) -> None:
+        """A run that passes through the arena's views, or is there but for its ragged tensors."""
+        arena, ragged, part = self._arena, None, None
+        if wanted is not None:
             check = self._source.check(wanted)
             for part in wanted.parts(arena.most_rows):
                 ragged = self._source.read(part, arena.views(reader, slot, part), check)

@@ -22,10 +22,11 @@ import numpy as np
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.errors import DatasetError
-from penstock.feed.arena import no_rows, turn_of
+from penstock.feed.arena import turn_of
 from penstock.feed.ending import Ending
 from penstock.feed.following import Following
 from penstock.feed.order import Order, Steps
+from penstock.feed.ragged_slots import no_rows
 from penstock.feed.route import Need, Route
 from penstock.feed.settings import Settings
 from penstock.feed.source import RowSource

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from penstock.dtypes import DTYPES, Array, TensorSpec
-from penstock.feed.arena import Orders, RaggedSlots, Room, Runs, lengthened, trimmed, turn_of
+from penstock.feed.arena import Bring, Orders, Room, Runs, turn_of
 from penstock.feed.cache import RowsInPlace
 from penstock.feed.native_loops import LoopChoice
+from penstock.feed.ragged_slots import RaggedSlots
 from penstock.feed.route import Fetch, Need, Route
 from penstock.feed.row_loops import NUMPY
 from penstock.feed.shaping import Shaping
-from penstock.feed.source import Straight
 from penstock.wire.ragged import Ragged
 
 Frame = Callable[[Array, str], Any]
@@ -109,8 +109,8 @@ class HostArena:
         self._orders = [(Orders(room.slots, room.rows), group) for group in together if group]
         self._needs: dict[int, Need] = {}
         """Where rows are in place: the windows of the slots."""
-        self._ragged = RaggedSlots(specs, room.slots, room.rows)
         self._buffers = Buffers() if buffers is None else buffers
+        self._ragged = RaggedSlots(specs, room.slots, room.rows, self._buffers.take)
         self._choice, self._loops = choice, NUMPY
 
     def _slot_memory(self, slots: int) -> dict[str, Array]:
@@ -128,18 +128,18 @@ class HostArena:
         """Readers lay the order of every window down, whether or not they have to read."""
         self._needs.clear()
         if self._choice is not None:
-            rows = (route.steps.rows - route.t) // route.world
-            self._loops = self._choice.of_epoch(rows * sum(spec.row_bytes for spec in self._fixed))
+            self._loops = self._choice.of_epoch((route.steps.rows - route.t) // route.world)
         return False
 
     def wanted(self, fetch: Fetch) -> Fetch | None:
         """The run itself; a cache looks after whole blocks by itself."""
         return fetch
 
-    def bring(self, reader: int, slot: int, fetch: Fetch, straight: Straight) -> None:
-        """Into the slot."""
-        for view, offset in zip(self.views(reader, slot, fetch).values(), straight.offsets, strict=True):
-            straight.fill(view, offset)
+    def bring(self, reader: int, runs: Sequence[Bring]) -> None:
+        """Into their slots."""
+        for slot, fetch, straight in runs:
+            for view, offset in zip(self.views(reader, slot, fetch).values(), straight.offsets, strict=True):
+                straight.fill(view, offset)
 
     def views(self, reader: int, slot: int, fetch: Fetch) -> dict[str, memoryview]:
         """The slot's own memory."""
@@ -168,7 +168,7 @@ class HostArena:
             orders.lay(slot, need, turn, self._bases(group[0].name, slot, need))
         if self._in_place is not None:
             self._needs[slot] = need
-        self._ragged.finish(slot, need)
+        self._ragged.finish(slot, need, self._loops)
 
     def _bases(self, name: str, slot: int, need: Need) -> Array:
         if self._in_place is not None:
@@ -178,10 +178,10 @@ class HostArena:
     def gather(self, runs: Runs) -> dict[str, Any]:
         """One take per tensor."""
         if self._in_place is None:
-            return self._taken(runs) | self._ragged.gather(runs)
+            return self._taken(runs) | self._ragged.gather(runs, self._loops)
         slots = np.unique(runs.slots[runs.windows >= 0]).tolist()
         with self._in_place.taken([self._needs[slot] for slot in slots]):
-            return self._taken(runs) | self._ragged.gather(runs)
+            return self._taken(runs) | self._ragged.gather(runs, self._loops)
 
     def _taken(self, runs: Runs) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -199,20 +199,20 @@ class HostArena:
 
     def cut(self, rows: dict[str, Any], sizes: Sequence[int], padded: int | None) -> list[dict[str, Any]]:
         """Views of the rows, where nothing is added."""
-        batches, start = [], 0
-        for size in sizes:
-            batch: dict[str, Any] = {}
-            for name, each in rows.items():
-                if isinstance(each, Ragged):
-                    part = trimmed(each, start, start + size)
-                    part = part if padded is None else lengthened(part, padded)
-                    batch |= self._shape.ragged(name, part, self._placed)
-                else:
-                    batch[name] = self._part(name, each[start : start + size], padded)
-            if padded is not None:
+        batches: list[dict[str, Any]] = [{} for _ in sizes]
+        for name, each in rows.items():
+            if isinstance(each, Ragged):
+                parts = self._shape.ragged(name, each, sizes, padded, self._placed)
+                for batch, part in zip(batches, parts, strict=True):
+                    batch |= part
+                continue
+            start = 0
+            for batch, size in zip(batches, sizes, strict=True):
+                batch[name] = self._part(name, each[start : start + size], padded)
+                start += size
+        if padded is not None:
+            for batch, size in zip(batches, sizes, strict=True):
                 batch["valid"] = self._frame(np.arange(padded) < size, "bool")
-            batches.append(batch)
-            start += size
         return batches
 
     def _placed(self, array: Array, dtype: str) -> Any:

@@ -34,14 +34,19 @@ Interleave = Callable[[Array, Array, Array, int, int, int, Array], None]
 """As `RowLoops.interleaved`, into the last argument."""
 Take = Callable[[int, int, Array], None]
 """Addresses of the source and of what is filled, and the rows to take."""
+TakeRuns = Callable[[Array, Array, Array, Array, Array, int, int], None]
+"""Addresses of the sources, the arguments of `RowLoops.take_runs`, the address of what is filled, bytes of a value."""
 
 
 class NativeLoops:
     """Machine code for the loops over rows."""
 
-    def __init__(self, permute: Permute, interleave: Interleave, takes: dict[int, Take]) -> None:
+    def __init__(
+        self, permute: Permute, interleave: Interleave, take_runs: TakeRuns, takes: dict[int, Take]
+    ) -> None:
         """`takes`: by the size of a row."""
         self._permute, self._interleave, self._takes = permute, interleave, takes
+        self._take_runs = take_runs
 
     def permutation(self, rows: int, keys: Array) -> Array:
         """Several cells of the grid at once."""
@@ -67,27 +72,44 @@ class NativeLoops:
         else:
             take(source.ctypes.data, out.ctypes.data, index)
 
+    def take_runs(
+        self,
+        sources: Sequence[Array],
+        source: Array,
+        starts: Array,
+        lengths: Array,
+        targets: Array,
+        out: Array,
+    ) -> None:
+        """From address to address."""
+        if out.size:
+            addresses = np.array([each.ctypes.data for each in sources], np.int64)
+            size = out.nbytes // len(out)
+            self._take_runs(addresses, source, starts, lengths, targets, out.ctypes.data, size)
+
 
 class LoopChoice:
     """Which loops the epochs of a loader use: NumPy's, until so much was asked for that machine code pays."""
 
-    def __init__(self, row_sizes: Sequence[int]) -> None:
-        self._row_sizes = row_sizes
+    def __init__(self, row_sizes: Sequence[int], row_bytes: int) -> None:
+        """`row_sizes`: of tensors whose rows have one. `row_bytes`: what a row of all tensors takes, or the mean."""
+        self._row_sizes, self._row_bytes = row_sizes, row_bytes
         self._asked = 0
 
-    def of_epoch(self, size: int) -> RowLoops:
-        """For an epoch of so many bytes of rows."""
-        self._asked += size
+    def of_epoch(self, rows: int) -> RowLoops:
+        """For an epoch of so many rows."""
+        self._asked += rows * self._row_bytes
         return (native_loops(self._row_sizes) if self._asked >= PAYS_FROM else None) or NUMPY
 
 
 def native_loops(row_sizes: Sequence[int]) -> NativeLoops | None:
     """The loops for rows of these sizes; None where numba is not installed or does not work."""
-    permute, interleave = _permute(), _interleave()
-    if permute is None or interleave is None:
+    permute, interleave, take_runs = _permute(), _interleave(), _take_runs()
+    if permute is None or interleave is None or take_runs is None:
         return None
     takes = {size: _take(size) for size in sorted(set(row_sizes) - {0})[-MOST_SIZES:]}
-    return NativeLoops(permute, interleave, {size: take for size, take in takes.items() if take is not None})
+    found = {size: take for size, take in takes.items() if take is not None}
+    return NativeLoops(permute, interleave, take_runs, found)
 
 
 def _compiled(signature: str, make: Callable[[], Callable[..., None]]) -> Any:
@@ -119,6 +141,14 @@ def _interleave() -> Interleave | None:
 @cache
 def _take(size: int) -> Take | None:
     found: Take | None = _compiled("void(uint64,uint64,int64[::1])", lambda: _take_loop(size))
+    return found
+
+
+@cache
+def _take_runs() -> TakeRuns | None:
+    found: TakeRuns | None = _compiled(
+        "void(int64[::1],int64[::1],int64[::1],int64[::1],int64[::1],int64,int64)", _take_runs_loop
+    )
     return found
 
 
@@ -215,6 +245,26 @@ def _take_loop(size: int) -> Callable[..., None]:
             copy(target + np.uint64(row) * each, source + np.uint64(index[row]) * each, size)
 
     return take
+
+
+def _take_runs_loop() -> Callable[..., None]:
+    prefetch, copy = _instructions()
+    ahead, most, line = LEAST_AHEAD, MOST_LINES * LINE, LINE
+
+    def take_runs(
+        sources: Any, source: Any, starts: Any, lengths: Any, targets: Any, target: int, size: int
+    ) -> None:  # pragma: no cover, compiled
+        # Addresses are less than half of what 64 bits hold, so that signed numbers do.
+        last = len(source) - 1
+        for run in range(len(source)):
+            later = min(run + ahead, last)
+            coming = sources[source[later]] + starts[later] * size
+            for place in range(0, min(lengths[later] * size, most), line):
+                prefetch(np.uint64(coming + place))
+            found = sources[source[run]] + starts[run] * size
+            copy(np.uint64(target + targets[run] * size), np.uint64(found), lengths[run] * size)
+
+    return take_runs
 
 
 def _instructions() -> tuple[Any, Any]:

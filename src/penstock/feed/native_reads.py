@@ -1,7 +1,7 @@
-"""A reader's loop without the interpreter: a run of rows through pinned memory to a GPU, compiled by numba.
+"""A reader's loop without the interpreter: runs of rows through pinned memory to a GPU, compiled by numba.
 
 Every call of Python's own hands the interpreter's lock over, and a reader that comes back from the disk waits until
-whoever trains gives it up. Here a whole run is one call: wait for the buffer, read, begin to copy, and again. Where
+whoever trains gives it up. Here whole runs are one call: wait for the buffer, read, begin to copy, and again. Where
 numba is not installed, or anything goes wrong, readers do the same step by step (`cuda_arena`), and tell what it is.
 """
 
@@ -33,7 +33,7 @@ class Functions(NamedTuple):
 
 
 Loop = Callable[..., int]
-"""file, stream, the buffer used last, events of the buffers, buffers, pieces (offset, size, how many copies), copies
+"""stream, the buffer used last, events of the buffers, buffers, pieces (file, offset, size, how many copies), copies
 (target, start in the piece, size) -> the buffer used last, or FAILED."""
 
 _compiled: dict[Functions, Loop | None] = {}
@@ -50,18 +50,18 @@ def compiled(functions: Functions) -> Loop | None:
 
 def native_bring(
     loop: Loop, targets: Sequence[int], buffers: Sequence[int], events: Sequence[int], stream: int
-) -> Callable[[int, int, Sequence[Piece]], int]:
+) -> Callable[[int, Sequence[tuple[int, Piece]]], int]:
     """The loop for one reader's buffers, all given by their addresses."""
     own, happened = np.array(buffers, np.int64), np.array(events, np.int64)
 
-    def bring(file: int, turn: int, pieces: Sequence[Piece]) -> int:
-        reads = [(piece.offset, piece.size, len(piece.copies)) for piece in pieces]
+    def bring(turn: int, parts: Sequence[tuple[int, Piece]]) -> int:
+        reads = [(file, piece.offset, piece.size, len(piece.copies)) for file, piece in parts]
         copies = [
             (targets[tensor] + target, start, size)
-            for piece in pieces
+            for _, piece in parts
             for tensor, target, start, size in piece.copies
         ]
-        return loop(file, stream, turn, happened, own, np.array(reads, np.int64), np.array(copies, np.int64))
+        return loop(stream, turn, happened, own, np.array(reads, np.int64), np.array(copies, np.int64))
 
     return bring
 
@@ -79,12 +79,12 @@ def _compile(functions: Functions) -> Loop | None:
     failed = FAILED
 
     def loop(
-        file: int, stream: int, turn: int, events: Any, buffers: Any, pieces: Any, copies: Any
+        stream: int, turn: int, events: Any, buffers: Any, pieces: Any, copies: Any
     ) -> int:  # pragma: no cover, compiled
         at = 0
         for piece in range(len(pieces)):
             turn = (turn + 1) % len(buffers)
-            offset, size = pieces[piece, 0], pieces[piece, 1]
+            file, offset, size = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
             if wait(events[turn]) != 0:
                 return failed
             done = 0
@@ -93,7 +93,7 @@ def _compile(functions: Functions) -> Loop | None:
                 if got <= 0:
                     return failed
                 done += got
-            for _ in range(pieces[piece, 2]):
+            for _ in range(pieces[piece, 3]):
                 if copy(copies[at, 0], buffers[turn] + copies[at, 1], copies[at, 2], stream) != 0:
                     return failed
                 at += 1
@@ -103,7 +103,7 @@ def _compile(functions: Functions) -> Loop | None:
 
     try:
         made: Loop = numba.njit(
-            "int64(int64,int64,int64,int64[::1],int64[::1],int64[:,::1],int64[:,::1])", nogil=True
+            "int64(int64,int64,int64[::1],int64[::1],int64[:,::1],int64[:,::1])", nogil=True
         )(loop)
     except Exception:  # whatever it is that numba cannot do here, Python can
         return None

@@ -19,7 +19,7 @@ from penstock.feed.leases import NoLease
 from penstock.feed.mapped import MappedRows, MappedSource
 from penstock.feed.native_loops import LoopChoice
 from penstock.feed.shaping import Shaping
-from penstock.feed.source import held_bytes
+from penstock.feed.source import held_bytes, is_direct
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +66,8 @@ class HostPlace:
         self._cache: HostCache | None = None
         self._mapped: MappedRows | None = None
         self._buffers = Buffers()
-        self._choice = LoopChoice([spec.row_bytes for spec in specs if not spec.ragged])
+        sizes = [spec.row_bytes for spec in specs if not spec.ragged]
+        self._choice = LoopChoice(sizes, row_bytes(snapshot, specs))
         self._tried = cache is not None
         """Whether it is known that the rows can, or cannot, be gathered out of a map."""
         self._process = os.getpid()
@@ -132,15 +133,25 @@ class CudaPlace:
         self._device, self._wanted = device, cache
         self._on_host: HostCache | None = None
         self._on_device: DeviceCache | None = None
+        self._choice = LoopChoice([], row_bytes(snapshot, specs))
 
     def costs(self, threads: int) -> Costs:
         """Slots and gathers on the device; for every reader pinned memory, and what it decodes."""
-        from penstock.feed.cuda_arena import PINNED_BYTES, STAGES, CudaArena
+        from penstock.feed.cuda_arena import AT_ONCE, PINNED_BYTES, STAGES, CudaArena
 
-        row, gathers = row_bytes(self._snapshot, self._specs), CudaArena.ahead + 2
+        row, gathers, size = (
+            row_bytes(self._snapshot, self._specs),
+            CudaArena.ahead + 2,
+            CudaArena.gather_bytes,
+        )
+        if any(spec.ragged for spec in self._specs):
+            # What is gathered in pinned memory is on the device too.
+            gathers, size = 2 * gathers, CudaArena.ragged_gather_bytes
         pinned = STAGES * PINNED_BYTES * threads
         decoded = held_bytes(self._snapshot, self._specs) * threads
-        return Costs(row, 0, CudaArena.gather_bytes, gathers, pinned, self._wanted == "device", decoded)
+        cached, direct = self._wanted == "device", is_direct(self._snapshot, self._specs)
+        at_once = AT_ONCE if direct and self._wanted != "host" else 1
+        return Costs(row, 0, size, gathers, pinned, cached, decoded, at_once)
 
     def begin(self) -> bool:
         """Arenas serve for good."""
@@ -152,7 +163,8 @@ class CudaPlace:
         from penstock.feed.cuda_calls import cuda_calls
 
         calls = cuda_calls(self._device)
-        return CudaArena(self._specs, room, self._shape, self._device, calls, self._device_cache())
+        cache, choice = self._device_cache(), self._choice
+        return CudaArena(self._specs, room, self._shape, self._device, calls, cache, choice)
 
     def _device_cache(self) -> DeviceCache | None:
         if self._wanted == "device" and self._on_device is None:

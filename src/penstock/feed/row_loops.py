@@ -6,6 +6,7 @@ Both give the same to the bit, and let other threads run meanwhile. A GPU has ke
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +32,18 @@ class RowLoops(Protocol):
     def take(self, source: Array, index: Array, out: Array) -> None:
         """Rows of the source into `out`. The index is the arena's own, and names no row that is not there."""
 
+    def take_runs(
+        self,
+        sources: Sequence[Array],
+        source: Array,
+        starts: Array,
+        lengths: Array,
+        targets: Array,
+        out: Array,
+    ) -> None:
+        """Runs of values into `out`: the i-th is `lengths[i]` values of the source of that number, from `starts[i]` on,
+        and goes to `targets[i]` and following. Runs of a source do not overlap in `out`, and are all there."""
+
 
 class NumpyLoops:
     """By NumPy: few calls, each over many rows."""
@@ -55,6 +68,40 @@ class NumpyLoops:
     def take(self, source: Array, index: Array, out: Array) -> None:
         """`numpy.take`; clipped, since the other modes copy once more."""
         np.take(source, index, axis=0, out=out, mode="clip")
+
+    def take_runs(
+        self,
+        sources: Sequence[Array],
+        source: Array,
+        starts: Array,
+        lengths: Array,
+        targets: Array,
+        out: Array,
+    ) -> None:
+        """Source after source, value by value.
+
+        >>> out = np.zeros(5, int)
+        >>> NUMPY.take_runs(
+        ...     [np.array([1, 2, 3])],
+        ...     np.zeros(2, int),
+        ...     np.array([1, 0]),
+        ...     np.array([2, 1]),
+        ...     np.array([0, 3]),
+        ...     out,
+        ... )
+        >>> out.tolist()
+        [2, 3, 0, 1, 0]
+        """
+        if not len(source):
+            return
+        turn = np.argsort(source, kind="stable")
+        numbers, firsts = np.unique(source[turn], return_index=True)
+        for number, runs in zip(numbers.tolist(), np.split(turn, firsts[1:]), strict=True):
+            sizes = lengths[runs]
+            ends = np.cumsum(sizes)
+            steps, before = np.arange(ends[-1]), ends - sizes
+            places = np.repeat(starts[runs] - before, sizes) + steps
+            out[np.repeat(targets[runs] - before, sizes) + steps] = sources[number][places]
 
 
 NUMPY: RowLoops = NumpyLoops()

@@ -6,7 +6,8 @@ become a framework's tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,17 +63,48 @@ class Shaping:
     """Of those that are filled up."""
     nested: bool = False
 
-    def ragged(self, name: str, rows: Ragged, place: Callable[[Array, str], Any]) -> dict[str, Any]:
-        """The tensors that stand for one ragged tensor in a batch; `place` makes the framework's of an array."""
-        if name in self.lengths:
-            dense, lengths = fill_up(rows, self.lengths[name])
-            return {name: place(dense, self.dtypes[name]), length_name(name): place(lengths, "int32")}
-        values, offsets = place(rows.values, self.dtypes[name]), place(rows.offsets, "int64")
-        if not self.nested:
-            return {name: Ragged(values, offsets)}
-        import torch
+    def ragged(
+        self,
+        name: str,
+        rows: Ragged,
+        sizes: Sequence[int],
+        padded: int | None,
+        place: Callable[[Array, str], Any],
+    ) -> Iterator[dict[str, Any]]:
+        """For each of some batches the tensors that stand for one ragged tensor, out of the rows of all of them.
 
-        return {name: torch.nested.nested_tensor_from_jagged(values, offsets)}
+        `padded`: each batch is filled up to so many rows, with empty ones. `place` makes the framework's tensor of an
+        array; it is asked once for all batches, which are views.
+        """
+        counts = [size if padded is None else padded for size in sizes]
+        rows = lengthened(rows, sum(counts))
+        ends = np.cumsum(counts).tolist()
+        spans = list(itertools.pairwise([0, *ends]))
+        if name in self.lengths:
+            filled, counted = fill_up(rows, self.lengths[name])
+            dense, lengths = place(filled, self.dtypes[name]), place(counted, "int32")
+            for start, stop in spans:
+                yield {name: dense[start:stop], length_name(name): lengths[start:stop]}
+            return
+        begun = [int(rows.offsets[start]) for start, _ in spans] + [int(rows.offsets[-1])]
+        own = [rows.offsets[start : stop + 1] - begun[batch] for batch, (start, stop) in enumerate(spans)]
+        values, offsets = place(rows.values, self.dtypes[name]), place(np.concatenate(own), "int64")
+        for batch, (start, stop) in enumerate(spans):
+            part = values[begun[batch] : begun[batch + 1]], offsets[start + batch : stop + batch + 1]
+            yield {name: Ragged(*part)} if not self.nested else {name: _nested(*part)}
+
+
+def lengthened(rows: Ragged, wanted: int) -> Ragged:
+    """With empty rows at the end."""
+    if len(rows) == wanted:
+        return rows
+    return Ragged(rows.values, np.pad(rows.offsets, (0, wanted - len(rows)), mode="edge"))
+
+
+def _nested(values: Any, offsets: Any) -> Any:
+    import torch
+
+    return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
 def fill_up(rows: Ragged, length: int) -> tuple[Array, Array]:

@@ -4,6 +4,9 @@ A window gets its slot before any window that is needed later, so that readers c
 it waits for. What goes wrong in a reader reaches the consumer as the error it was, with the shard it happened to.
 `loader` takes windows out as they become ready and gives their slots back.
 
+A reader may take several runs of rows at a time, where reading them together is cheaper, and as long as slots are free
+for the other readers too.
+
 When all windows of an epoch have slots, readers may go on with the next epoch's, into slots that become free. What they
 came to by the end is handed to the next epoch's readers, so that its first batch need not wait for a window of every
 lane; the threads themselves end with their epoch.
@@ -11,12 +14,13 @@ lane; the threads themselves end with their epoch.
 
 from __future__ import annotations
 
-import itertools
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from penstock.feed.route import Fetch, Need
 from penstock.feed.stats import Work
@@ -66,8 +70,15 @@ class _Open:
     """Whether it is of the next epoch."""
 
 
-Read = Callable[[int, Fetch, int], None]
-"""Reads a run of rows into a slot; the first argument is the reader's number."""
+class Run(NamedTuple):
+    """A run of rows, and the slot it belongs in."""
+
+    slot: int
+    fetch: Fetch
+
+
+Read = Callable[[int, Sequence[Run]], None]
+"""Reads runs of rows into their slots; the first argument is the reader's number."""
 Finish = Callable[[int, Need, int], None]
 """Called by the reader that completes a window, before it is ready."""
 
@@ -85,13 +96,23 @@ class Readers:
         work: Work,
         there: Sequence[Ready] = (),
         ahead: Iterable[Need] = (),
+        at_once: int = 1,
     ) -> None:
-        """`there`: windows that lie in slots already. `ahead`: those of the next epoch."""
+        """`there`: windows that lie in slots already. `ahead`: those of the next epoch. `at_once`: the most runs."""
         taken = {ready.need.window: ready.slot for ready in there}
-        self._jobs = itertools.chain(
-            ((need, fetch, False) for need in needs if need.window not in taken for fetch in need.fetches),
-            ((need, fetch, True) for need in ahead for fetch in need.fetches),
+        self._jobs = deque(
+            (
+                (
+                    (need, fetch, False)
+                    for need in needs
+                    if need.window not in taken
+                    for fetch in need.fetches
+                ),
+                ((need, fetch, True) for need in ahead for fetch in need.fetches),
+            )
         )
+        """Of this epoch, then of the next."""
+        self._at_once = at_once
         self._read, self._finish, self._work = read, finish, work
         self._free: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         """Slots; None to wake those who wait for one."""
@@ -146,21 +167,18 @@ class Readers:
         self._free.put(slot)
 
     def _run(self, number: int) -> None:
-        window: _Open | None = None
+        runs: list[tuple[_Open, Fetch]] = []
         try:
             while not self._stopped.is_set():
-                job = self._take()
-                if job is None:
+                runs = self._take()
+                if not runs:
                     return
-                window, fetch = job
                 with self._work:
-                    self._read(number, fetch, window.slot)
-                    with self._counting:
-                        window.left -= 1
-                        last = window.left == 0
-                    if last:
+                    self._read(number, [Run(window.slot, fetch) for window, fetch in runs])
+                    whole = self._count(runs)
+                    for window in whole:
                         self._finish(number, window.need, window.slot)
-                if last:
+                for window in whole:
                     ready = Ready(window.need, window.slot)
                     if window.ahead:
                         self.ahead.append(ready)
@@ -168,19 +186,42 @@ class Readers:
                         self._done.put(ready)
         except BaseException as error:
             # What goes wrong ahead of time is met again, if anybody comes so far.
-            if window is None or not window.ahead:
+            if not (runs and runs[0][0].ahead):
                 self._done.put(error)
 
-    def _take(self) -> tuple[_Open, Fetch] | None:
-        """The next run to read. Under one lock, so that slots are given out in the order of need."""
+    def _count(self, runs: list[tuple[_Open, Fetch]]) -> list[_Open]:
+        """Runs have been read: the windows that are whole now."""
+        whole = []
+        with self._counting:
+            for window, _ in runs:
+                window.left -= 1
+                if not window.left:
+                    whole.append(window)
+        return whole
+
+    def _take(self) -> list[tuple[_Open, Fetch]]:
+        """The next runs to read, all of one epoch. Under one lock, so that slots are given out in the order of need."""
+        found: list[tuple[_Open, Fetch]] = []
         with self._turn:
-            job = next(self._jobs, None)
-            if job is None:
-                return None
-            need, fetch, ahead = job
-            if self._open is None or self._open.need is not need:
-                slot = self._free.get()
-                if slot is None or self._stopped.is_set():
-                    return None
-                self._open = _Open(need, slot, len(need.fetches), ahead)
-            return self._open, fetch
+            most = min(self._at_once, max(self._free.qsize() // len(self._threads), 1))
+            while len(found) < most:
+                job = self._next_job(begun=bool(found))
+                if job is None:
+                    break
+                need, fetch, ahead = job
+                if self._open is None or self._open.need is not need:
+                    # The first may have to be waited for; for those after it there are enough.
+                    slot = self._free.get()
+                    if slot is None or self._stopped.is_set():
+                        return []
+                    self._open = _Open(need, slot, len(need.fetches), ahead)
+                found.append((self._open, fetch))
+        return found
+
+    def _next_job(self, begun: bool) -> tuple[Need, Fetch, bool] | None:
+        """A run, and whether it is of the next epoch; of that only where nothing was taken yet."""
+        job = next(self._jobs[0], None)
+        while job is None and not begun and len(self._jobs) > 1:
+            self._jobs.popleft()
+            job = next(self._jobs[0], None)
+        return job

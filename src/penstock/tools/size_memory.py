@@ -15,7 +15,7 @@ from penstock.dataset.shards import block_rows
 from penstock.dataset.writing import BLOCK_BYTES
 from penstock.dtypes import TensorSpec
 from penstock.feed.budget import Costs, budget
-from penstock.feed.cuda_arena import PINNED_BYTES, STAGES, CudaArena
+from penstock.feed.cuda_arena import AT_ONCE, PINNED_BYTES, STAGES, CudaArena
 from penstock.feed.dataset import LANES, WINDOW
 from penstock.feed.host_arena import HostArena
 from penstock.feed.loaders import DEVICE_THREADS, HOST_THREADS
@@ -81,7 +81,7 @@ def host_costs(row_bytes: int) -> Costs:
 def device_costs(row_bytes: int, threads: int) -> Costs:
     """What rows cost on a GPU; as `penstock.feed.places.CudaPlace` says of a dataset."""
     staged = STAGES * PINNED_BYTES * threads
-    return Costs(row_bytes, 0, CudaArena.gather_bytes, CudaArena.ahead + 2, staged)
+    return Costs(row_bytes, 0, CudaArena.gather_bytes, CudaArena.ahead + 2, staged, at_once=AT_ONCE)
 
 
 def planned_blocks(rows: int, shards: int, specs: Sequence[TensorSpec], row_bytes: int) -> list[int]:
