@@ -1,10 +1,11 @@
 """Peers of Penstock's loaders: how fast each delivers shuffled batches into host memory, from one run.
 
-    python benchmarks/peers/run.py [--gigabytes 0.5] [--rounds 3] [--only NAME ...] [--venvs DIR]
+    python benchmarks/peers/run.py [--gigabytes 0.5] [--rounds 3] [--only NAME ...] [--kinds NAME ...] [--venvs DIR]
 
 Makes an environment for each peer, converts the same random rows to each peer's own format, and measures all of
-them, and Penstock and the floor beside them, in a random turn; the page cache is warm. Prints Markdown for
-docs/results.md; every figure is in it. A peer that does not install, import or finish is a row with the reason.
+them, and Penstock and the floor beside them, in a random turn; the page cache is warm, if it holds what all of them
+wrote: a kind of rows after the other needs half as much. Prints Markdown for docs/results.md; every figure is in it. A
+peer that does not install, import or finish is a row with the reason.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch", type=int, default=8192)
     parser.add_argument("--only", nargs="+", choices=list(PEERS), default=list(PEERS))
+    parser.add_argument("--kinds", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--venvs", type=Path, help="keep the environments here (default: made and removed)")
     parser.add_argument("--folder", help="where to write the rows (default: the system's temporary folder)")
     parser.add_argument("--seconds", type=float, default=12, help="the longest a pass may take")
@@ -74,13 +76,13 @@ def main() -> None:
 def compare(given: argparse.Namespace, root: Path) -> dict[str, Figures | Failed]:
     found: dict[str, Figures | Failed] = {}
     pythons: dict[str, Path] = {}
-    for kind in SHAPES:
+    for kind in given.kinds:
         write_rows(kind, given.gigabytes * 1e9, root / "rows" / kind)
     for name in given.only:
         say(f"{PEERS[name]}: environment and files")
         try:
             pythons[name] = environment(name, given.venvs or root / "venvs")
-            for kind in SHAPES:
+            for kind in given.kinds:
                 script(name, pythons[name], "prepare", kind, root, given)
             found[name] = defaultdict(lambda: defaultdict(list))
         except Failed as error:
@@ -88,7 +90,7 @@ def compare(given: argparse.Namespace, root: Path) -> dict[str, Figures | Failed
             found[name] = error
     order = random.Random(7)
     for turn in range(given.rounds):
-        for kind in SHAPES:
+        for kind in given.kinds:
             for name in order.sample(given.only, len(given.only)):
                 if isinstance(found[name], dict):
                     measure(name, found, pythons[name], kind, root, given, turn)
@@ -187,6 +189,8 @@ def report(found: dict[str, Figures | Failed], given: argparse.Namespace) -> str
     arguments += f" --seconds {given.seconds:g}"
     if len(given.only) < len(PEERS):
         arguments += f" --only {' '.join(given.only)}"
+    if len(given.kinds) < len(SHAPES):
+        arguments += f" --kinds {' '.join(given.kinds)}"
     title = (
         f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     )

@@ -88,6 +88,8 @@ def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budg
 
 def _together(route: Route, most: int) -> int:
     alone, together = route.most_windows(1), 1
+    if route.most_windows(most) <= SPREAD * alone:
+        return most
     while together * 2 <= most and route.most_windows(together * 2) <= SPREAD * alone:
         together *= 2
     return together

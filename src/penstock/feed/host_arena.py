@@ -81,7 +81,7 @@ class HostArena:
     """Windows in memory of NumPy; or where rows are in place already, and slots hold their order alone."""
 
     ahead = 2
-    gather_bytes = 16 << 20
+    gather_bytes = 32 << 20
     threads = 2
 
     def __init__(
