@@ -114,7 +114,11 @@ def rate(
             return next(left, None)
 
     def run(number: int) -> None:
-        work = begin(take)
+        try:
+            work = begin(take)
+        except BaseException:
+            ready.abort()
+            raise
         ready.wait()
         done[number] = work()
 

@@ -350,3 +350,46 @@ def test_pieces_of_a_window_that_was_never_finished_are_forgotten() -> None:
     slots.finish(0, Need(0, 10, None, (Fetch(0, 0, 7, 0), Fetch(1, 0, 3, 7))))
     whole = slots.gather(Runs(*(np.array([each]) for each in (0, 0, 0, 10)), 1, 0, 10, 0, np.zeros(0)))
     assert whole["r"].values.tolist() == [7] * 7 + [3] * 3
+    assert slots._tensors["r"].pieces == [{}]
+
+
+def test_values_that_reach_past_what_there_is_are_refused() -> None:
+    """They are copied from address to address."""
+    slots = RaggedSlots([TensorSpec("r", "int64", (), "ragged")], 1, 20)
+    slots.put("r", 0, 0, Ragged(np.arange(3), np.array([0, 2, 4])))
+    with pytest.raises(ValueError, match="'r'"):
+        slots.finish(0, Need(0, 2, None, (Fetch(0, 0, 2, 0),)))
+
+
+def test_slots_hold_no_more_of_a_block_than_their_rows(tmp_path: Path) -> None:
+    """With fewer blocks than lanes every slot is a small part of one."""
+    rows = pa.table({"r": [[row] * 50 for row in range(2000)]})
+    ds = pk.write(rows, tmp_path, {"r": pk.ragged("r")}, shards=1)
+    loader = ds.numpy(10, rank=0, world=1)
+    for _ in loader:
+        pass
+    ((arena, _),) = loader._kept._held
+    values = arena._ragged._tensors["r"]._values
+    assert sum(len(each) > 0 for each in values) > 10
+    assert all(each.base is None or each.base.nbytes == each.nbytes for each in values)
+
+
+@pytest.mark.parametrize("cache", [None, "host"])
+def test_ragged_batches_stay_as_they_are_while_somebody_holds_them(
+    tmp_path: Path, cache: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory of gathers is used again, and only then when nobody holds a batch."""
+    monkeypatch.setattr(HostArena, "gather_bytes", 4096)
+    rows = pa.table({"r": [[row] * (row % 9) for row in range(3000)]})
+    ds = pk.write(rows, tmp_path, {"r": pk.ragged("r")}, shards=2, block_bytes=8192)
+    loader = ds.torch(30, rank=0, world=1, lanes=4, cache=cache)
+    for _ in range(2):
+        held = [batch["r"] for batch in loader]
+        lengths = [np.diff(each.offsets.numpy()) for each in held]
+        for each, sizes in zip(held, lengths, strict=True):
+            values = each.values.numpy()
+            assert (sizes == 0).sum() + len(np.split(values, np.cumsum(sizes)[:-1])) >= 30
+            assert all((part % 9 == len(part)).all() for part in np.split(values, np.cumsum(sizes)[:-1]))
+        assert sorted(np.unique(np.concatenate([each.values.numpy() for each in held])).tolist()) == [
+            row for row in range(3000) if row % 9
+        ]

@@ -18,6 +18,7 @@ from penstock.feed import mapped, native_loops
 from penstock.feed.native_loops import MOST_AHEAD, MOST_LINES, MOST_SIZES, LoopChoice, NativeLoops
 from penstock.feed.order import ROUNDS
 from penstock.feed.row_loops import NUMPY
+from penstock.wire.ragged import Ragged
 
 SIZES = (1, 2, 3, 4, 7, 8, 12, 16, 52, 64, 65, 104, 160, 1000, 64 * MOST_LINES + 40, 5000)
 ROWS = 5 * MOST_AHEAD
@@ -26,7 +27,7 @@ MADE = (native_loops._permute, native_loops._interleave, native_loops._take, nat
 
 @pytest.fixture(scope="module")
 def native() -> NativeLoops:
-    found = native_loops.native_loops(SIZES)
+    found = native_loops.native_loops(SIZES, ragged=True)
     assert found is not None
     return found
 
@@ -192,7 +193,12 @@ def taken(ds: pk.Dataset, tensors: list[str], **settings: object) -> Iterator[li
     loader = ds.numpy(100, tensors=tensors, seed=3, **settings)
     for _ in range(2):
         for batch in loader:
-            yield [np.array(getattr(each, "values", each)).tolist() for each in batch.values()]
+            for each in batch.values():
+                yield (
+                    [each.values.tolist(), each.offsets.tolist()]
+                    if isinstance(each, Ragged)
+                    else each.tolist()
+                )
 
 
 @pytest.mark.parametrize(
@@ -210,10 +216,15 @@ def taken(ds: pk.Dataset, tensors: list[str], **settings: object) -> Iterator[li
 @pytest.mark.parametrize("tensors", [["id", "even", "x"], ["x"], ["id", "none"], ["id", "tokens"]], ids=str)
 def test_batches_are_the_same(ds, given_settings, tensors, at_once, monkeypatch) -> None:
     asked: list[int] = []
-    take = NativeLoops.take
+    take, take_runs = NativeLoops.take, NativeLoops.take_runs
     monkeypatch.setattr(NativeLoops, "take", lambda *given: (asked.append(len(given[2])), take(*given))[1])
+    runs: list[int] = []
+    monkeypatch.setattr(
+        NativeLoops, "take_runs", lambda *given: (runs.append(len(given[2])), take_runs(*given))[1]
+    )
     ours = list(taken(ds, tensors, **given_settings))
     assert sum(asked) > 0
+    assert (sum(runs) > 0) == ("tokens" in tensors)
     monkeypatch.setattr(native_loops, "PAYS_FROM", 1 << 60)
     before = len(asked)
     assert ours == list(taken(ds, tensors, **given_settings))

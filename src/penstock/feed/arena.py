@@ -64,7 +64,7 @@ class Room:
         return self.slots >= other.slots and self.rows >= other.rows and self.pieces >= other.pieces
 
 
-class Bring(NamedTuple):
+class OpenRun(NamedTuple):
     """A run of rows to read out of an open file, and the slot of its window."""
 
     slot: int
@@ -94,7 +94,7 @@ class Arena(Protocol):
     def wanted(self, fetch: Fetch) -> Fetch | None:
         """What has to be read for a run of rows to be there."""
 
-    def bring(self, reader: int, runs: Sequence[Bring]) -> None:
+    def bring(self, reader: int, runs: Sequence[OpenRun]) -> None:
         """Read runs of rows out of open files to where they belong. What lies elsewhere passes through `views`."""
 
     most_rows: int

@@ -67,16 +67,20 @@ def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budg
     together = most if costs.cached else _together(route, most)
     rows = int(route.windows.rows.max(initial=1))
     # A window for every run that is being read, and one more that waits for its reader.
-    ahead, readers = (costs.at_once + 1) * threads + len(route.lanes) // 8, threads
+    least = 2 * threads + len(route.lanes) // 8
+    ahead, readers = least + (costs.at_once - 1) * threads, threads
     while True:
         most = route.most_windows(together)
         slots = min(most + ahead, max(len(route.windows.start), 1))
         of_readers = (costs.staged + costs.decoded) * readers // threads
         size = slots * _window(costs, rows) + of_readers + costs.gathers * together * step
-        found = Budget(together, slots, min(most + readers, slots), rows, size, readers)
+        enough = min(most + costs.at_once * readers, slots)
+        found = Budget(together, slots, enough, rows, size, readers)
         if memory is None or found.bytes <= memory:
             return found
-        if together > 1:
+        if ahead > least:
+            ahead = least
+        elif together > 1:
             together //= 2
         elif ahead > 1:
             ahead //= 2
@@ -89,7 +93,7 @@ def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budg
 def _together(route: Route, most: int) -> int:
     alone, together = route.most_windows(1), 1
     if route.most_windows(most) <= SPREAD * alone:
-        return most
+        return most  # which need not be a power of two
     while together * 2 <= most and route.most_windows(together * 2) <= SPREAD * alone:
         together *= 2
     return together

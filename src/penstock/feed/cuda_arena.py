@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.dtypes import DTYPES, Array, TensorSpec
-from penstock.feed.arena import Bring, Room, Runs
+from penstock.feed.arena import OpenRun, Room, Runs
 from penstock.feed.cuda_calls import CudaCalls
 from penstock.feed.cuda_sends import Sends
 from penstock.feed.device_cache import DeviceCache
@@ -124,7 +124,7 @@ class CudaArena:
     ahead = 1
     gather_bytes = 256 << 20
     ragged_gather_bytes = 32 << 20
-    """Where there are ragged tensors, which pass through pinned memory."""
+    """Of ragged tensors, which pass through pinned memory."""
     threads = 0
 
     def __init__(
@@ -136,8 +136,9 @@ class CudaArena:
         calls: CudaCalls,
         cache: DeviceCache | None = None,
         choice: LoopChoice | None = None,
+        cached: bool = False,
     ) -> None:
-        """`choice`: of the loops for ragged tensors, which are gathered on the host."""
+        """`choice`: of the loops for ragged tensors, which are gathered on the host; `cached`: from a cache there."""
         import torch
 
         self.room, self._shape, self._calls = room, shape, calls
@@ -153,7 +154,7 @@ class CudaArena:
         self._stage_bytes = max(row, STAGE_BYTES)
         self._kernel = row_kernel(device)
         self._windows: DeviceWindows | None = None
-        self._ragged = RaggedSlots(specs, room.slots, room.rows, self._pinned_values)
+        self._ragged = RaggedSlots(specs, room.slots, room.rows, self._pinned_values, cached)
         self._choice, self._loops = choice, NUMPY
         self._stream: Any = calls.stream()
         self._sends = Sends(calls, self._stream, device)
@@ -201,7 +202,7 @@ class CudaArena:
         """The run itself; with a cache its whole block, unless it is there."""
         return fetch if self._cache is None else self._cache.wanted(fetch)
 
-    def bring(self, reader: int, runs: Sequence[Bring]) -> None:
+    def bring(self, reader: int, runs: Sequence[OpenRun]) -> None:
         """Through pinned memory of the reader's own, piece by piece."""
         stage, parts = self._stage(reader), []
         for slot, fetch, straight in runs:
@@ -277,7 +278,7 @@ class CudaArena:
         if padded is not None:
             batches = [self._padded(batch, size, padded) for batch, size in zip(batches, sizes, strict=True)]
         for name in rows.keys() - fixed.keys():
-            shaped = self._shape.ragged(name, rows[name], sizes, padded, self._placed)
+            shaped = self._shape.ragged(name, rows[name], sizes, padded, self._placed, self._loops)
             for batch, part in zip(batches, shaped, strict=True):
                 batch |= part
         return batches

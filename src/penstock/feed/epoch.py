@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import Array, TensorSpec
-from penstock.feed.arena import Arena, Bring, Room, Runs
+from penstock.feed.arena import Arena, OpenRun, Room, Runs
 from penstock.feed.assembly import Assembly
 from penstock.feed.budget import budget
 from penstock.feed.cache import Source
@@ -102,7 +102,9 @@ class Epoch:
             route = hint.route  # what takes long to work out has been
         self._following, self._next_route = following, route
         self._settings, self._route, self._kept, self._stats = settings, route, kept, stats
-        stats.row_bytes, self._at_once = costs.row, costs.at_once
+        # What is to be checked is read step by step, and there is nothing to gain by several at a time.
+        checked = not settings.verify or verified.sum() * 2 > len(verified)
+        stats.row_bytes, self._at_once = costs.row, costs.at_once if checked else 1
         self._count = route.steps.left(route.t)
         self._rows = -(-route.steps.batch // route.world)
         self._ragged = any(spec.ragged for spec in specs)
@@ -167,14 +169,16 @@ class Epoch:
             yield from route.needs()
 
     def _read(self, reader: int, runs: Sequence[Run]) -> None:
-        arena, found = self._arena, []
+        arena = self._arena
+        found: list[OpenRun] = []
         for slot, fetch in runs:
             wanted = arena.wanted(fetch)
             straight = None if wanted is None else self._source.straight(wanted)
-            if wanted is not None and straight is not None:
-                found.append(Bring(slot, wanted, straight))
-            else:
+            if wanted is None or straight is None:
                 self._read_parts(reader, slot, fetch, wanted)
+            # Runs of one block want all of it for a cache.
+            elif all(wanted != other.fetch for other in found):
+                found.append(OpenRun(slot, wanted, straight))
         if found:
             arena.bring(reader, found)
         for _, wanted, _ in found:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from penstock.dtypes import DTYPES, Array, TensorSpec
-from penstock.feed.arena import Bring, Orders, Room, Runs, turn_of
+from penstock.feed.arena import OpenRun, Orders, Room, Runs, turn_of
 from penstock.feed.cache import RowsInPlace
 from penstock.feed.native_loops import LoopChoice
 from penstock.feed.ragged_slots import RaggedSlots
@@ -54,7 +54,7 @@ class Buffers:
         self._lock = threading.Lock()
 
     def take(self, name: str, rows: int, spec: TensorSpec) -> Array:
-        """An array for so many rows of a tensor."""
+        """An array for so many rows of a tensor, or values of a ragged one."""
         size = rows * spec.row_bytes
         with self._lock:
             kept = self._kept.setdefault(name, [])
@@ -93,8 +93,9 @@ class HostArena:
         in_place: RowsInPlace | None = None,
         buffers: Buffers | None = None,
         choice: LoopChoice | None = None,
+        cached: bool = False,
     ) -> None:
-        """`buffers` and `choice` may outlive it: an arena of another size takes them over."""
+        """`buffers` and `choice` may outlive it: an arena of another size takes them over. `cached`: all rows are."""
         self.room, self.most_rows = room, room.rows
         self._specs = {spec.name: spec for spec in specs}
         self._fixed = [spec for spec in specs if not spec.ragged]
@@ -110,7 +111,7 @@ class HostArena:
         self._needs: dict[int, Need] = {}
         """Where rows are in place: the windows of the slots."""
         self._buffers = Buffers() if buffers is None else buffers
-        self._ragged = RaggedSlots(specs, room.slots, room.rows, self._buffers.take)
+        self._ragged = RaggedSlots(specs, room.slots, room.rows, self._buffers.take, cached)
         self._choice, self._loops = choice, NUMPY
 
     def _slot_memory(self, slots: int) -> dict[str, Array]:
@@ -135,7 +136,7 @@ class HostArena:
         """The run itself; a cache looks after whole blocks by itself."""
         return fetch
 
-    def bring(self, reader: int, runs: Sequence[Bring]) -> None:
+    def bring(self, reader: int, runs: Sequence[OpenRun]) -> None:
         """Into their slots."""
         for slot, fetch, straight in runs:
             for view, offset in zip(self.views(reader, slot, fetch).values(), straight.offsets, strict=True):
@@ -202,7 +203,7 @@ class HostArena:
         batches: list[dict[str, Any]] = [{} for _ in sizes]
         for name, each in rows.items():
             if isinstance(each, Ragged):
-                parts = self._shape.ragged(name, each, sizes, padded, self._placed)
+                parts = self._shape.ragged(name, each, sizes, padded, self._placed, self._loops)
                 for batch, part in zip(batches, parts, strict=True):
                     batch |= part
                 continue

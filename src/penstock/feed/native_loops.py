@@ -42,7 +42,7 @@ class NativeLoops:
     """Machine code for the loops over rows."""
 
     def __init__(
-        self, permute: Permute, interleave: Interleave, take_runs: TakeRuns, takes: dict[int, Take]
+        self, permute: Permute, interleave: Interleave, takes: dict[int, Take], take_runs: TakeRuns | None
     ) -> None:
         """`takes`: by the size of a row."""
         self._permute, self._interleave, self._takes = permute, interleave, takes
@@ -75,41 +75,44 @@ class NativeLoops:
     def take_runs(
         self,
         sources: Sequence[Array],
-        source: Array,
+        numbers: Array,
         starts: Array,
         lengths: Array,
         targets: Array,
         out: Array,
     ) -> None:
         """From address to address."""
-        if out.size:
+        if self._take_runs is None:
+            NUMPY.take_runs(sources, numbers, starts, lengths, targets, out)
+        elif out.size:
             addresses = np.array([each.ctypes.data for each in sources], np.int64)
             size = out.nbytes // len(out)
-            self._take_runs(addresses, source, starts, lengths, targets, out.ctypes.data, size)
+            self._take_runs(addresses, numbers, starts, lengths, targets, out.ctypes.data, size)
 
 
 class LoopChoice:
     """Which loops the epochs of a loader use: NumPy's, until so much was asked for that machine code pays."""
 
-    def __init__(self, row_sizes: Sequence[int], row_bytes: int) -> None:
+    def __init__(self, row_sizes: Sequence[int], row_bytes: int, ragged: bool = False) -> None:
         """`row_sizes`: of tensors whose rows have one. `row_bytes`: what a row of all tensors takes, or the mean."""
-        self._row_sizes, self._row_bytes = row_sizes, row_bytes
+        self._row_sizes, self._row_bytes, self._ragged = row_sizes, row_bytes, ragged
         self._asked = 0
 
     def of_epoch(self, rows: int) -> RowLoops:
         """For an epoch of so many rows."""
         self._asked += rows * self._row_bytes
-        return (native_loops(self._row_sizes) if self._asked >= PAYS_FROM else None) or NUMPY
+        found = native_loops(self._row_sizes, self._ragged) if self._asked >= PAYS_FROM else None
+        return found or NUMPY
 
 
-def native_loops(row_sizes: Sequence[int]) -> NativeLoops | None:
-    """The loops for rows of these sizes; None where numba is not installed or does not work."""
-    permute, interleave, take_runs = _permute(), _interleave(), _take_runs()
-    if permute is None or interleave is None or take_runs is None:
+def native_loops(row_sizes: Sequence[int], ragged: bool = False) -> NativeLoops | None:
+    """The loops for rows of these sizes, and for ragged ones; None where numba is not installed or does not work."""
+    permute, interleave = _permute(), _interleave()
+    if permute is None or interleave is None:
         return None
     takes = {size: _take(size) for size in sorted(set(row_sizes) - {0})[-MOST_SIZES:]}
     found = {size: take for size, take in takes.items() if take is not None}
-    return NativeLoops(permute, interleave, take_runs, found)
+    return NativeLoops(permute, interleave, found, _take_runs() if ragged else None)
 
 
 def _compiled(signature: str, make: Callable[[], Callable[..., None]]) -> Any:
@@ -252,16 +255,16 @@ def _take_runs_loop() -> Callable[..., None]:
     ahead, most, line = LEAST_AHEAD, MOST_LINES * LINE, LINE
 
     def take_runs(
-        sources: Any, source: Any, starts: Any, lengths: Any, targets: Any, target: int, size: int
+        sources: Any, numbers: Any, starts: Any, lengths: Any, targets: Any, target: int, size: int
     ) -> None:  # pragma: no cover, compiled
         # Addresses are less than half of what 64 bits hold, so that signed numbers do.
-        last = len(source) - 1
-        for run in range(len(source)):
+        last = len(numbers) - 1
+        for run in range(len(numbers)):
             later = min(run + ahead, last)
-            coming = sources[source[later]] + starts[later] * size
+            coming = sources[numbers[later]] + starts[later] * size
             for place in range(0, min(lengths[later] * size, most), line):
                 prefetch(np.uint64(coming + place))
-            found = sources[source[run]] + starts[run] * size
+            found = sources[numbers[run]] + starts[run] * size
             copy(np.uint64(target + targets[run] * size), np.uint64(found), lengths[run] * size)
 
     return take_runs

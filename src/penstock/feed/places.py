@@ -67,7 +67,7 @@ class HostPlace:
         self._mapped: MappedRows | None = None
         self._buffers = Buffers()
         sizes = [spec.row_bytes for spec in specs if not spec.ragged]
-        self._choice = LoopChoice(sizes, row_bytes(snapshot, specs))
+        self._choice = LoopChoice(sizes, row_bytes(snapshot, specs), ragged=len(sizes) < len(specs))
         self._tried = cache is not None
         """Whether it is known that the rows can, or cannot, be gathered out of a map."""
         self._process = os.getpid()
@@ -97,8 +97,10 @@ class HostPlace:
 
     def arena(self, room: Room) -> Arena:
         """Slots; or rows where they lie, with slots for the order alone."""
-        rows = self._cache or self._map()
-        return HostArena(self._specs, room, self._shape, self._frame, rows, self._buffers, self._choice)
+        rows, cached = self._cache or self._map(), self._wanted is not None
+        return HostArena(
+            self._specs, room, self._shape, self._frame, rows, self._buffers, self._choice, cached
+        )
 
     def source(self, source: Source, ranks: int) -> Source:
         """Behind the cache, or the map."""
@@ -133,7 +135,7 @@ class CudaPlace:
         self._device, self._wanted = device, cache
         self._on_host: HostCache | None = None
         self._on_device: DeviceCache | None = None
-        self._choice = LoopChoice([], row_bytes(snapshot, specs))
+        self._choice = LoopChoice([], row_bytes(snapshot, specs), ragged=True)
 
     def costs(self, threads: int) -> Costs:
         """Slots and gathers on the device; for every reader pinned memory, and what it decodes."""
@@ -146,7 +148,8 @@ class CudaPlace:
         )
         if any(spec.ragged for spec in self._specs):
             # What is gathered in pinned memory is on the device too.
-            gathers, size = 2 * gathers, CudaArena.ragged_gather_bytes
+            ragged = row - sum(spec.row_bytes for spec in self._specs if not spec.ragged)
+            gathers, size = 2 * gathers, min(size, CudaArena.ragged_gather_bytes * row // max(ragged, 1))
         pinned = STAGES * PINNED_BYTES * threads
         decoded = held_bytes(self._snapshot, self._specs) * threads
         cached, direct = self._wanted == "device", is_direct(self._snapshot, self._specs)
@@ -163,8 +166,8 @@ class CudaPlace:
         from penstock.feed.cuda_calls import cuda_calls
 
         calls = cuda_calls(self._device)
-        cache, choice = self._device_cache(), self._choice
-        return CudaArena(self._specs, room, self._shape, self._device, calls, cache, choice)
+        cache, choice, cached = self._device_cache(), self._choice, self._wanted is not None
+        return CudaArena(self._specs, room, self._shape, self._device, calls, cache, choice, cached)
 
     def _device_cache(self) -> DeviceCache | None:
         if self._wanted == "device" and self._on_device is None:

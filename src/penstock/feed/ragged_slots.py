@@ -24,12 +24,17 @@ class RaggedSlots:
     """The ragged tensors of all slots."""
 
     def __init__(
-        self, specs: Sequence[TensorSpec], slots: int, rows: int, memory: Memory | None = None
+        self,
+        specs: Sequence[TensorSpec],
+        slots: int,
+        rows: int,
+        memory: Memory | None = None,
+        cached: bool = False,
     ) -> None:
-        """`memory`: where gathered values go; new memory, if that is not said."""
+        """`memory`: where gathered values go; if that is not said, new memory. `cached`: a cache holds all rows."""
         ragged = [spec for spec in specs if spec.ragged]
         self._rows = rows
-        self._tensors = {spec.name: _RaggedTensor(spec, slots, rows) for spec in ragged}
+        self._tensors = {spec.name: _RaggedTensor(spec, slots, rows, cached) for spec in ragged}
         self._orders = Orders(slots if ragged else 0, rows)
         self._memory = _new_memory if memory is None else memory
 
@@ -62,8 +67,8 @@ class RaggedSlots:
 class _RaggedTensor:
     """One tensor's rows in all slots."""
 
-    def __init__(self, spec: TensorSpec, slots: int, rows: int) -> None:
-        self.spec, self._rows = spec, rows
+    def __init__(self, spec: TensorSpec, slots: int, rows: int, cached: bool) -> None:
+        self.spec, self._rows, self._cached = spec, rows, cached
         self.pieces: list[dict[int, Ragged]] = [{} for _ in range(slots)]
         """Per slot, what has come of a window that is not whole; by place."""
         self._values: list[Array] = [_no_values(spec) for _ in range(slots)]
@@ -76,7 +81,11 @@ class _RaggedTensor:
         # Pieces of a window that was never whole may be there too.
         self.pieces[slot] = {}
         values = [piece.values[piece.offsets[0] : piece.offsets[-1]] for piece in pieces]
-        self._values[slot] = np.ascontiguousarray(values[0]) if len(values) == 1 else np.concatenate(values)
+        if [len(each) for each in values] != [int(piece.offsets[-1] - piece.offsets[0]) for piece in pieces]:
+            raise ValueError(f"rows of {self.spec.name!r} reach past its values")
+        # A view holds the whole block that the piece was cut from, which nobody counts, unless it is a cache's anyway.
+        view = self._cached and len(values) == 1
+        self._values[slot] = np.ascontiguousarray(values[0]) if view else np.concatenate(values)
         row = first = 0
         for piece in pieces:
             offsets = self._offsets[slot, row : row + len(piece) + 1]

@@ -35,14 +35,14 @@ class RowLoops(Protocol):
     def take_runs(
         self,
         sources: Sequence[Array],
-        source: Array,
+        numbers: Array,
         starts: Array,
         lengths: Array,
         targets: Array,
         out: Array,
     ) -> None:
-        """Runs of values into `out`: the i-th is `lengths[i]` values of the source of that number, from `starts[i]` on,
-        and goes to `targets[i]` and following. Runs of a source do not overlap in `out`, and are all there."""
+        """Runs of values into `out`: the i-th is `lengths[i]` values of source `numbers[i]`, from `starts[i]` on, and
+        goes to `targets[i]` and following. All those values are there, and no two runs overlap in `out`."""
 
 
 class NumpyLoops:
@@ -72,7 +72,7 @@ class NumpyLoops:
     def take_runs(
         self,
         sources: Sequence[Array],
-        source: Array,
+        numbers: Array,
         starts: Array,
         lengths: Array,
         targets: Array,
@@ -92,11 +92,11 @@ class NumpyLoops:
         >>> out.tolist()
         [2, 3, 0, 1, 0]
         """
-        if not len(source):
+        if not len(numbers):
             return
-        turn = np.argsort(source, kind="stable")
-        numbers, firsts = np.unique(source[turn], return_index=True)
-        for number, runs in zip(numbers.tolist(), np.split(turn, firsts[1:]), strict=True):
+        turn = np.argsort(numbers, kind="stable")
+        found, firsts = np.unique(numbers[turn], return_index=True)
+        for number, runs in zip(found.tolist(), np.split(turn, firsts[1:]), strict=True):
             sizes = lengths[runs]
             ends = np.cumsum(sizes)
             steps, before = np.arange(ends[-1]), ends - sizes

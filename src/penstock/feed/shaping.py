@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.dtypes import Array, TensorSpec
 from penstock.errors import SelectionError, listed
+from penstock.feed.row_loops import NUMPY, RowLoops
 from penstock.wire.ragged import Ragged
 
 Pad = int | Mapping[str, int] | None
@@ -70,18 +71,23 @@ class Shaping:
         sizes: Sequence[int],
         padded: int | None,
         place: Callable[[Array, str], Any],
+        loops: RowLoops = NUMPY,
     ) -> Iterator[dict[str, Any]]:
         """For each of some batches the tensors that stand for one ragged tensor, out of the rows of all of them.
 
-        `padded`: each batch is filled up to so many rows, with empty ones. `place` makes the framework's tensor of an
-        array; it is asked once for all batches, which are views.
+        `padded`: the last batch, which alone may be shorter, is filled up to so many rows. `place` makes an array the
+        framework's tensor; it is asked once for all batches, which are views.
         """
         counts = [size if padded is None else padded for size in sizes]
         rows = lengthened(rows, sum(counts))
         ends = np.cumsum(counts).tolist()
         spans = list(itertools.pairwise([0, *ends]))
         if name in self.lengths:
-            filled, counted = fill_up(rows, self.lengths[name])
+            length = self.lengths[name]
+            filled = np.zeros((len(rows), length, *rows.values.shape[1:]), rows.values.dtype)
+            for start, stop in spans:  # one by one, which takes less memory on the way
+                fill_up(rows[start:stop], filled[start:stop], loops)
+            counted = np.minimum(np.diff(rows.offsets), length).astype(np.int32)
             dense, lengths = place(filled, self.dtypes[name]), place(counted, "int32")
             for start, stop in spans:
                 yield {name: dense[start:stop], length_name(name): lengths[start:stop]}
@@ -107,17 +113,16 @@ def _nested(values: Any, offsets: Any) -> Any:
     return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
-def fill_up(rows: Ragged, length: int) -> tuple[Array, Array]:
-    """Rows of one length, zeros after their values and what is too long cut off; and the lengths they have now.
+def fill_up(rows: Ragged, dense: Array, loops: RowLoops = NUMPY) -> None:
+    """Rows into ones of equal length, from the front; what is too long is cut off, and what is left stays as it was.
 
-    >>> dense, lengths = fill_up(Ragged(np.array([1, 2, 3, 4]), np.array([0, 1, 1, 4])), 2)
-    >>> dense.tolist(), lengths.tolist()
-    ([[1, 0], [0, 0], [2, 3]], [1, 0, 2])
+    >>> dense = np.zeros((3, 2), int)
+    >>> fill_up(Ragged(np.array([1, 2, 3, 4]), np.array([0, 1, 1, 4])), dense)
+    >>> dense.tolist()
+    [[1, 0], [0, 0], [2, 3]]
     """
-    starts = np.asarray(rows.offsets[:-1])
-    lengths = np.minimum(np.diff(rows.offsets), length)
-    dense = np.zeros((len(starts) * length, *rows.values.shape[1:]), rows.values.dtype)
-    row = np.repeat(np.arange(len(starts)), lengths)
-    column = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    dense[row * length + column] = rows.values[starts[row] + column]
-    return dense.reshape(len(starts), length, *rows.values.shape[1:]), lengths.astype(np.int32)
+    count, length = dense.shape[:2]
+    lengths, targets = np.minimum(np.diff(rows.offsets), length), length * np.arange(count)
+    flat = dense.reshape(count * length, *dense.shape[2:])
+    starts = np.ascontiguousarray(rows.offsets[:-1])
+    loops.take_runs([rows.values], np.zeros(count, np.int64), starts, lengths, targets, flat)

@@ -79,7 +79,7 @@ def host_costs(row_bytes: int) -> Costs:
 
 
 def device_costs(row_bytes: int, threads: int) -> Costs:
-    """What rows cost on a GPU; as `penstock.feed.places.CudaPlace` says of a dataset."""
+    """What rows cost on a GPU; as `penstock.feed.places.CudaPlace` says of a plain dataset without ragged tensors."""
     staged = STAGES * PINNED_BYTES * threads
     return Costs(row_bytes, 0, CudaArena.gather_bytes, CudaArena.ahead + 2, staged, at_once=AT_ONCE)
 
