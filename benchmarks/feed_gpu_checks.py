@@ -20,6 +20,7 @@ import torch
 
 import penstock as pk
 from penstock.errors import CorruptError
+from penstock.feed import native_loops
 from penstock.feed.cuda_arena import give_pinned_back
 from penstock.feed.loaders import chosen_specs, numpy_loader, torch_loader
 from penstock.feed.settings import Settings
@@ -66,18 +67,31 @@ def check(folder: str) -> None:
                                         f"seed {seed}, epoch {epoch}, step {step}, rank {rank}, cache {cache}"
                                     )
                                     sys.exit(f"wrong: {name}, {where}")
-    check_ragged(os.path.join(folder, "ragged"))
+    for pays in (native_loops.PAYS_FROM, 0):
+        # Gathered by NumPy; then by machine code, where there is numba.
+        with_loops(pays, lambda: check_ragged(os.path.join(folder, "ragged")))
     check_held(ds)
     print("the batches on the device are those on the host, bit for bit")
     check_endings(ds, os.path.join(folder, "damaged"))
     print("however an iteration ends, nothing is left: no thread, no open shard, no pinned memory")
 
 
+def with_loops(pays: int, run: Callable[[], None]) -> None:
+    """With machine code from so many bytes on."""
+    before, native_loops.PAYS_FROM = native_loops.PAYS_FROM, pays
+    try:
+        run()
+    finally:
+        native_loops.PAYS_FROM = before
+
+
 def check_ragged(folder: str) -> None:
     """Ragged tensors: as they are, filled up, nested; a transform beside the training; every cache."""
     rows = 20_000
     texts = pa.table({"id": np.arange(rows), "tokens": [list(range(row % 11)) for row in range(rows)]})
-    ds = pk.write(texts, folder, {"id": "id", "tokens": pk.ragged("tokens")}, block_bytes=20_000)
+    ds = pk.write(
+        texts, folder, {"id": "id", "tokens": pk.ragged("tokens")}, block_bytes=20_000, mode="overwrite"
+    )
     for cache in (None, "host", "device"):
         same = {"rank": 0, "world": 1, "lanes": 8, "last": "pad"}
         host = ds.numpy(500, pad=7, transform=lambda batch: {**batch, "twice": batch["id"] * 2}, **same)
@@ -95,8 +109,8 @@ def check_ragged(folder: str) -> None:
                 for name, array in ours.items():
                     if not np.array_equal(array, theirs[name].cpu().numpy()):
                         sys.exit(f"wrong: {name} with cache {cache}")
-                lengths = [len(row) for row in jagged["tokens"].unbind()]
-                if (np.minimum(lengths, 7) != ours["tokens_length"]).any():
+                ids, found = ours["id"].tolist(), [row.tolist() for row in jagged["tokens"].cpu().unbind()]
+                if found != [list(range(row % 11)) for row in ids]:
                     sys.exit(f"wrong: nested tokens with cache {cache}")
 
 

@@ -121,7 +121,7 @@ def test_an_arena_comes_with_what_lies_in_it(ds: pk.Dataset, monkeypatch: pytest
     plan = penstock.feed.epoch.budget
 
     def exchanged(*given: object) -> object:
-        found, windows = other._kept.take(Room(0, 0, 0), None)
+        found, windows = other._kept.take(Room(0, 0, 0), None, anything)
         if found is not None:
             loader._kept.put(found, windows)
         return plan(*given)
@@ -131,6 +131,10 @@ def test_an_arena_comes_with_what_lies_in_it(ds: pk.Dataset, monkeypatch: pytest
     ours = slowly(loader)
     assert begun(other) == 0, "it was exchanged"
     assert ours == slowly(fresh)
+
+
+def anything(arena: object) -> bool:
+    return True
 
 
 class Memory:
@@ -150,9 +154,9 @@ class Memory:
 def test_who_says_how_much_memory_there_is_gets_no_larger_arena(most: Room | None, taken: bool) -> None:
     kept, arena = KeptArena(), Memory(8, 100, 2)
     kept.put(arena)
-    assert kept.take(Room(4, 50, 1), most) == (arena if taken else None, None)
+    assert kept.take(Room(4, 50, 1), most, anything) == (arena if taken else None, None)
     assert arena.closed is not taken
-    assert kept.take(Room(0, 0, 0), None) == (None, None)
+    assert kept.take(Room(0, 0, 0), None, anything) == (None, None)
 
 
 def test_all_bytes_are_counted_also_those_that_came_last(

@@ -21,7 +21,6 @@ import penstock as pk
 from penstock.feed import epoch, mapped
 from penstock.feed.host_arena import HostArena
 from penstock.feed.log import Watch
-from penstock.feed.places import HostPlace
 from penstock.feed.source import RowSource
 from penstock.feed.stages import Readers, Worker
 
@@ -172,7 +171,7 @@ class Interrupting:
 def test_an_interrupt_while_it_begins_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ds = written(tmp_path / "ds")
     loader = ds.numpy(50, lanes=4, rank=0, world=1, log=tmp_path / "log.jsonl")
-    begin, start = HostPlace.begin, threading.Thread.start
+    start = threading.Thread.start
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -184,8 +183,7 @@ def test_an_interrupt_while_it_begins_leaves_nothing(tmp_path: Path, monkeypatch
 
     with monkeypatch.context() as patched:
         # What was leased, before the memory of another epoch was freed.
-        patched.setattr(HostPlace, "begin", lambda place: begin(place) and False)
-        patched.setattr(epoch.KeptArena, "close", interrupt)
+        patched.setattr(epoch.KeptArena, "take", interrupt)
         with pytest.raises(KeyboardInterrupt):
             next(iter(loader))
     assert (threads(), left_over(ds)) == ([], [])

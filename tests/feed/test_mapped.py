@@ -19,9 +19,10 @@ from slow_writes import wait_for
 
 import penstock as pk
 from penstock.errors import CorruptError, StorageError
-from penstock.feed import leases, mapped, source
+from penstock.feed import leases, mapped, native_loops, source
 from penstock.feed.host_arena import HostArena
 from penstock.feed.leases import Leases
+from penstock.feed.loader import Loader
 from penstock.feed.mapped import MappedRows
 
 WIDTH, ROWS = 160, 6_000
@@ -50,8 +51,8 @@ def maps(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     over = MappedRows.over
 
-    def watched(snapshot: object, specs: object) -> MappedRows | None:
-        rows = over(snapshot, specs)
+    def watched(*given: object) -> MappedRows | None:
+        rows = over(*given)
         found.append(rows is not None)
         return rows
 
@@ -110,6 +111,58 @@ def test_where_it_does_not_pay_or_cannot_be_rows_are_read(tmp_path: Path, maps: 
     for each in (narrow, compressed, unaligned, many):
         assert sum(len(batch["y"]) for batch in each.numpy(100)) == 1000
     assert maps == [False] * 4
+
+
+@pytest.fixture
+def narrow(tmp_path: Path) -> pk.Dataset:
+    table = pa.table({"y": np.arange(ROWS), "z": np.arange(ROWS) % 7 == 0})
+    return pk.write(table, tmp_path / "narrow", shards=3, block_bytes=8 << 10)
+
+
+def test_narrow_rows_are_mapped_once_machine_code_gathers_them(
+    narrow: pk.Dataset, maps: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_loops, "PAYS_FROM", 2 * ROWS * 9)
+    loader, fresh = narrow.numpy(50, seed=3, lanes=4), narrow.numpy(50, seed=3, lanes=4)
+    first = batches(loader)
+    assert maps == [False]
+    assert isinstance(held_arena(loader), HostArena)
+    assert held_arena(loader).in_place is None
+    second = batches(loader)
+    assert maps == [False, True]
+    assert held_arena(loader).in_place is not None
+    third = batches(loader)
+    assert maps == [False, True], "it is known"
+    monkeypatch.setattr(native_loops, "PAYS_FROM", 1 << 60)
+    assert all(same(epoch, batches(fresh)) for epoch in (first, second, third))
+    assert maps == [False, True, False]
+    assert left_over(narrow) == []
+
+
+def test_an_arena_of_rows_that_are_read_is_not_used_for_mapped_ones(
+    narrow: pk.Dataset, maps: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another iterator may have begun before there was a map, and end after."""
+    monkeypatch.setattr(native_loops, "PAYS_FROM", 2 * ROWS * 9)
+    loader, fresh = narrow.numpy(50, seed=3, lanes=4), narrow.numpy(50, seed=3, lanes=4)
+    early, late = iter(loader), iter(loader)
+    next(early)
+    next(late)
+    assert maps == [False, True]
+    late.close()
+    for _ in early:
+        pass
+    assert held_arena(loader).in_place is None
+    loader.set_epoch(1)
+    fresh.set_epoch(1)
+    found = batches(loader)
+    monkeypatch.setattr(native_loops, "PAYS_FROM", 1 << 60)
+    assert same(found, batches(fresh))
+
+
+def held_arena(loader: Loader) -> HostArena:
+    ((arena, _),) = loader._kept._held
+    return arena
 
 
 def test_few_files_may_be_open(tmp_path: Path, maps: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,7 +395,7 @@ def test_maps_begin_where_large_pages_do(
     ds: pk.Dataset, maps: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def begins() -> list[int]:
-        rows = MappedRows.over(ds.snapshot, ds.snapshot.manifest.tensors)
+        rows = MappedRows.over(ds.snapshot, ds.snapshot.manifest.tensors, False)
         assert rows is not None
         rows.open()
         found = [region.base + start for region in rows._regions.values() for start in region.starts.tolist()]

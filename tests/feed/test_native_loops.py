@@ -17,7 +17,7 @@ import penstock as pk
 from penstock.feed import mapped, native_loops
 from penstock.feed.native_loops import MOST_AHEAD, MOST_LINES, MOST_SIZES, LoopChoice, NativeLoops
 from penstock.feed.order import ROUNDS
-from penstock.feed.row_loops import NUMPY
+from penstock.feed.row_loops import NUMPY, Blocks
 from penstock.wire.ragged import Ragged
 
 SIZES = (1, 2, 3, 4, 7, 8, 12, 16, 52, 64, 65, 104, 160, 1000, 64 * MOST_LINES + 40, 5000)
@@ -80,6 +80,24 @@ def test_rows_are_taken_alike(native: NativeLoops, size: int, count: int) -> Non
     native.take(source, index, room[1:-1])
     assert (room[1:-1] == source[index]).all()
     assert (room[[0, -1]] == 7).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("count", [0, 1, MOST_AHEAD - 1, ROWS])
+def test_rows_of_blocks_are_taken_alike(native: NativeLoops, size: int, count: int) -> None:
+    """Blocks that lie in another order than they are counted, with rows of nobody between."""
+    generator = np.random.default_rng(size)
+    array = generator.integers(0, 256, (1000, size), np.uint8)
+    rows, first_rows = np.array([70, 1, 64]), np.array([500, 20, 100])
+    addresses = array.ctypes.data + first_rows * size
+    blocks = Blocks(7, array, first_rows, addresses)
+    block = generator.integers(0, 3, count)
+    row = generator.integers(0, rows[block])
+    for loops in (native, NUMPY):
+        room = np.full((count + 2, size), 7, np.uint8)
+        loops.take_of_blocks(blocks, (block << 7) + row, room[1:-1])
+        assert (room[1:-1] == array[first_rows[block] + row]).all(), loops
+        assert (room[[0, -1]] == 7).all(), loops
 
 
 @pytest.mark.parametrize(
@@ -162,8 +180,10 @@ def test_of_many_sizes_the_largest_have_loops() -> None:
 
 def test_who_asks_for_little_waits_for_no_compiler() -> None:
     choice = LoopChoice([4], 1)
-    assert choice.of_epoch(native_loops.PAYS_FROM - 1) is NUMPY
-    assert isinstance(choice.of_epoch(1), NativeLoops)
+    choice.begin(native_loops.PAYS_FROM - 1)
+    assert choice.loops is NUMPY
+    choice.begin(1)
+    assert isinstance(choice.loops, NativeLoops)
 
 
 @pytest.fixture
@@ -214,10 +234,17 @@ def taken(ds: pk.Dataset, tensors: list[str], **settings: object) -> Iterator[li
     ids=str,
 )
 @pytest.mark.parametrize("tensors", [["id", "even", "x"], ["x"], ["id", "none"], ["id", "tokens"]], ids=str)
-def test_batches_are_the_same(ds, given_settings, tensors, at_once, monkeypatch) -> None:
+@pytest.mark.parametrize("narrow", [False, True], ids=["read", "mapped"])
+def test_batches_are_the_same(ds, given_settings, tensors, narrow, at_once, monkeypatch) -> None:
     asked: list[int] = []
-    take, take_runs = NativeLoops.take, NativeLoops.take_runs
-    monkeypatch.setattr(NativeLoops, "take", lambda *given: (asked.append(len(given[2])), take(*given))[1])
+    take_runs = NativeLoops.take_runs
+    if not narrow:
+        monkeypatch.setattr(mapped, "_gain_narrow", lambda *_: False)
+    for way in ("take", "take_of_blocks"):
+        take = getattr(NativeLoops, way)
+        monkeypatch.setattr(
+            NativeLoops, way, lambda *given, take=take: (asked.append(len(given[2])), take(*given))[1]
+        )
     runs: list[int] = []
     monkeypatch.setattr(
         NativeLoops, "take_runs", lambda *given: (runs.append(len(given[2])), take_runs(*given))[1]
@@ -245,7 +272,9 @@ import penstock as pk
 from penstock.feed import native_loops, row_loops
 native_loops.PAYS_FROM = 0
 loader = pk.open(sys.argv[1]).numpy(100)
-print(sum(int(batch["a"].sum()) for batch in loader), native_loops.LoopChoice([8], 8).of_epoch(1) is row_loops.NUMPY)
+choice = native_loops.LoopChoice([8], 8)
+choice.begin(1)
+print(sum(int(batch["a"].sum()) for batch in loader), choice.loops is row_loops.NUMPY)
 """
     found = subprocess.run(
         [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
@@ -261,7 +290,9 @@ def test_what_does_not_compile_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch,
         made.cache_clear()
     monkeypatch.setattr(native_loops, "_instructions", broken)
     try:
-        assert LoopChoice([4], 4).of_epoch(1) is NUMPY
+        choice = LoopChoice([4], 4)
+        choice.begin(1)
+        assert choice.loops is NUMPY
     finally:
         for made in MADE:
             made.cache_clear()

@@ -16,6 +16,7 @@ from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.errors import SelectionError, humane_bytes
 from penstock.feed.route import Fetch, Need
+from penstock.feed.row_loops import RowLoops
 from penstock.feed.source import BlockCheck, Straight
 from penstock.machine import free_memory
 from penstock.wire.ragged import Ragged
@@ -75,14 +76,11 @@ def check_room(size: int, free: int | None, where: str, cache: str, ranks: int =
 class RowsInPlace(Protocol):
     """Rows that lie in host memory as long as an epoch: windows need no slots there, only their order."""
 
-    arrays: dict[str, Array]
+    def bases(self, need: Need) -> Array:
+        """The numbers of the first rows of a window's fetches, which are the same for all tensors."""
 
-    @property
-    def together(self) -> list[list[TensorSpec]]:
-        """The tensors with an array, those together whose rows have the same places."""
-
-    def bases(self, name: str, need: Need) -> Array:
-        """Where the fetches of a window lie in a tensor's array."""
+    def take(self, name: str, index: Array, out: Array, loops: RowLoops) -> None:
+        """Rows of a tensor, by their numbers."""
 
     def taken(self, needs: Iterable[Need]) -> AbstractContextManager[object]:
         """While rows of these windows are copied."""
@@ -109,14 +107,13 @@ class HostCache:
         self._ragged: dict[int, dict[str, Ragged]] = {}
         self._present = np.zeros(len(snapshot.index), bool)
 
-    @property
-    def together(self) -> list[list[TensorSpec]]:
-        """A row has the same place in all tensors."""
-        return [self._fixed]
-
-    def bases(self, name: str, need: Need) -> Array:
-        """Where the fetches of a window lie."""
+    def bases(self, need: Need) -> Array:
+        """As the rows of all files are counted."""
         return block_bases(self._starts, need)
+
+    def take(self, name: str, index: Array, out: Array, loops: RowLoops) -> None:
+        """Out of the one array there is for each tensor."""
+        loops.take(self.arrays[name], index, out)
 
     def taken(self, needs: Iterable[Need]) -> AbstractContextManager[object]:
         """Nothing can happen to them."""

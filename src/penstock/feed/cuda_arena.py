@@ -191,8 +191,8 @@ class CudaArena:
 
     def begin(self, route: Route) -> bool:
         """All is there where the cache has every block; but ragged tensors still pass through slots."""
-        if self._ragged and self._choice is not None:
-            self._loops = self._choice.of_epoch((route.steps.rows - route.t) // route.world)
+        if self._choice is not None:
+            self._loops = self._choice.loops
         starts = self._cache.starts if self._cache is not None else None
         with self.beside():
             self._windows = DeviceWindows(route, self._device, self._kernel, self._rows, starts, self._sends)

@@ -49,13 +49,15 @@ class KeptArena:
             return ahead
         return None
 
-    def take(self, least: Room, most: Room | None) -> tuple[Arena | None, Ahead | None]:
-        """The arena, and what was read ahead into it; where it is large enough, and not too large."""
+    def take(
+        self, least: Room, most: Room | None, serves: Callable[[Arena], bool]
+    ) -> tuple[Arena | None, Ahead | None]:
+        """The arena, and what was read ahead into it; where it serves, is large enough, and not too large."""
         try:
             arena, ahead = self._held.pop()
         except IndexError:
             return None, None
-        if arena.room.holds(least) and (most is None or most.holds(arena.room)):
+        if serves(arena) and arena.room.holds(least) and (most is None or most.holds(arena.room)):
             return arena, ahead
         arena.close()
         return None, None
@@ -120,13 +122,11 @@ class Epoch:
         self._source: Source = source
         stats.wait()
         try:
-            serve = place.begin()
+            place.begin((route.steps.rows - route.t) // route.world)
             # At once, since it closes what has begun: who is interrupted while memory is freed leaves nothing open.
             self._source = place.source(source, ranks_here(route.world))
-            if not serve:
-                kept.close()
             # A larger one than would be made serves too, but for who says how much memory there is.
-            arena, ahead = kept.take(enough, None if settings.memory is None else room)
+            arena, ahead = kept.take(enough, None if settings.memory is None else room, place.serves)
             self._arena = arena or place.arena(room)
             there = ahead.windows if ahead is not None and ahead.route == route else []
             self._prepare(given.readers, there)

@@ -99,19 +99,16 @@ class HostArena:
         self.room, self.most_rows = room, room.rows
         self._specs = {spec.name: spec for spec in specs}
         self._fixed = [spec for spec in specs if not spec.ragged]
-        self._rows, self._shape, self._frame, self._in_place = room.rows, shape, frame, in_place
-        self._tensors = in_place.arrays if in_place is not None else self._slot_memory(room.slots)
+        self._rows, self._shape, self._frame, self.in_place = room.rows, shape, frame, in_place
+        self._tensors = {} if in_place is not None else self._slot_memory(room.slots)
         self._bytes = {
-            name: memoryview(array.reshape(-1).view(np.uint8).data)
-            for name, array in self._tensors.items()
-            if in_place is None
+            name: memoryview(array.reshape(-1).view(np.uint8).data) for name, array in self._tensors.items()
         }
-        together = [self._fixed] if in_place is None else in_place.together
-        self._orders = [(Orders(room.slots, room.rows), group) for group in together if group]
+        self._orders = Orders(room.slots if self._fixed else 0, room.rows)
         self._needs: dict[int, Need] = {}
         """Where rows are in place: the windows of the slots."""
-        self._buffers = Buffers() if buffers is None else buffers
-        self._ragged = RaggedSlots(specs, room.slots, room.rows, self._buffers.take, cached)
+        self.buffers = Buffers() if buffers is None else buffers
+        self._ragged = RaggedSlots(specs, room.slots, room.rows, self.buffers.take, cached)
         self._choice, self._loops = choice, NUMPY
 
     def _slot_memory(self, slots: int) -> dict[str, Array]:
@@ -123,13 +120,13 @@ class HostArena:
     @property
     def lasting(self) -> bool:
         """Rows that are in place may be elsewhere in the next epoch."""
-        return self._in_place is None
+        return self.in_place is None
 
     def begin(self, route: Route) -> bool:
         """Readers lay the order of every window down, whether or not they have to read."""
         self._needs.clear()
         if self._choice is not None:
-            self._loops = self._choice.of_epoch((route.steps.rows - route.t) // route.world)
+            self._loops = self._choice.loops
         return False
 
     def wanted(self, fetch: Fetch) -> Fetch | None:
@@ -144,7 +141,7 @@ class HostArena:
 
     def views(self, reader: int, slot: int, fetch: Fetch) -> dict[str, memoryview]:
         """The slot's own memory."""
-        if self._in_place is not None:
+        if self.in_place is not None:
             return {}
         start = slot * self._rows + fetch.place
         return {
@@ -164,39 +161,42 @@ class HostArena:
 
     def finish(self, slot: int, need: Need) -> None:
         """Lay the window's order down."""
-        turn = turn_of(need, self._loops) if self._orders else np.empty(0, np.int64)
-        for orders, group in self._orders:
-            orders.lay(slot, need, turn, self._bases(group[0].name, slot, need))
-        if self._in_place is not None:
+        if self._fixed:
+            self._orders.lay(slot, need, turn_of(need, self._loops), self._bases(slot, need))
+        if self.in_place is not None:
             self._needs[slot] = need
         self._ragged.finish(slot, need, self._loops)
 
-    def _bases(self, name: str, slot: int, need: Need) -> Array:
-        if self._in_place is not None:
-            return self._in_place.bases(name, need)
+    def _bases(self, slot: int, need: Need) -> Array:
+        if self.in_place is not None:
+            return self.in_place.bases(need)
         return np.array([slot * self._rows + fetch.place for fetch in need.fetches])
 
     def gather(self, runs: Runs) -> dict[str, Any]:
         """One take per tensor."""
-        if self._in_place is None:
+        if self.in_place is None:
             return self._taken(runs) | self._ragged.gather(runs, self._loops)
         slots = np.unique(runs.slots[runs.windows >= 0]).tolist()
-        with self._in_place.taken([self._needs[slot] for slot in slots]):
+        with self.in_place.taken([self._needs[slot] for slot in slots]):
             return self._taken(runs) | self._ragged.gather(runs, self._loops)
 
     def _taken(self, runs: Runs) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for orders, group in self._orders:
-            index = orders.index(runs, self._loops)
-            for spec in group:
-                found[spec.name] = self._buffers.take(spec.name, len(index), spec)
-                self._loops.take(self._tensors[spec.name], index, found[spec.name])
-        return {spec.name: found[spec.name] for spec in self._fixed}
+        if not self._fixed:
+            return found
+        index = self._orders.index(runs, self._loops)
+        for spec in self._fixed:
+            out = found[spec.name] = self.buffers.take(spec.name, len(index), spec)
+            if self.in_place is not None:
+                self.in_place.take(spec.name, index, out, self._loops)
+            else:
+                self._loops.take(self._tensors[spec.name], index, out)
+        return found
 
     def freed(self, slot: int) -> None:
         """Rows that are in place may go."""
-        if self._in_place is not None:
-            self._in_place.forget(self._needs.pop(slot))
+        if self.in_place is not None:
+            self.in_place.forget(self._needs.pop(slot))
 
     def cut(self, rows: dict[str, Any], sizes: Sequence[int], padded: int | None) -> list[dict[str, Any]]:
         """Views of the rows, where nothing is added."""

@@ -1,10 +1,11 @@
 """Shards as arrays: rows are gathered straight out of the page cache, without a copy of their own.
 
 Each tensor of a dataset is one array over addresses that belong to nobody, with the shards mapped into it one after the
-other, so that a gather is one `take` as everywhere else. That needs buffers that begin at multiples of a row, as
-`pk.write` lays them, uncompressed Arrow files on a local disk, and leases (`penstock.feed.leases`); where anything
-of this is missing, `MappedRows.over` says no, and rows are read. Readers have the kernel bring a window's pages in;
-once its rows are handed out the pages are let go, so that no more of a dataset is mapped than would be read.
+other. Blocks of several tensors begin at different places of those, so rows are counted block by block, which is one
+order for all tensors; where a block begins, the gather looks up. All that needs buffers that begin at multiples of a
+row, as `pk.write` lays them, uncompressed Arrow files on a local disk, and leases (`penstock.feed.leases`); where
+anything of this is missing, `MappedRows.over` says no, and rows are read. Readers have the kernel bring a window's
+pages in; once its rows are handed out the pages are let go, so that no more of a dataset is mapped than would be read.
 """
 
 from __future__ import annotations
@@ -26,15 +27,18 @@ from penstock.errors import StorageError
 from penstock.feed.cache import Source
 from penstock.feed.leases import Leases, NoLease
 from penstock.feed.route import Fetch, Need
+from penstock.feed.row_loops import Blocks, RowLoops
 from penstock.feed.source import BlockCheck, Straight, buffer_places, is_direct, most_open_files
 from penstock.wire.ragged import Ragged
 
 WIDE = 512
-"""Bytes of a tensor's row; below it the one copy saved is worth less than what looking rows up in small pages costs."""
+"""Bytes of a tensor's row; below it the one copy saved is worth less than what looking rows up in small pages costs, but
+where machine code gathers: it asks for rows ahead, and looks them up meanwhile."""
 WIDE_SHARE = 0.9
 """Of a row's bytes, those in wide tensors; else there are many tensors, and each costs a look of its own."""
 LEAST_BUFFER = 1 << 20
-"""Bytes of a block in a wide tensor; below it so much of what is mapped are neighbours that `memory` would not hold."""
+"""Bytes of a block in a tensor (in all narrow ones, their mean); below it so much of what is mapped are neighbours that
+`memory` would not hold, and bringing pages in and letting them go costs as much as reading."""
 MOST_MAPS = 10_000
 """The system allows a process some 65,000, and a map may count twice."""
 POPULATE_READ = 22
@@ -127,16 +131,19 @@ class MappedRows:
         # Of one thread several times: the collector may end another iterator while this one begins.
         self._lock = threading.RLock()
         self._regions: dict[str, _Region] = {}
-        self._first_rows: dict[str, Array] = {}
-        self.arrays: dict[str, Array] = {}
+        self._blocks: dict[str, Blocks] = {}
+        self._bits = int(snapshot.index.rows.max()).bit_length()
 
     @staticmethod
-    def over(snapshot: Snapshot, specs: Sequence[TensorSpec]) -> MappedRows | None:
-        """For a dataset whose rows can be gathered out of a map, and gain by it; else None."""
-        if not is_direct(snapshot, specs) or not snapshot.manifest.shards or not _wide(specs):
+    def over(snapshot: Snapshot, specs: Sequence[TensorSpec], narrow: bool) -> MappedRows | None:
+        """For a dataset whose rows can be gathered out of a map, and gain by it; else None.
+
+        `narrow`: whether narrow rows may gain too, as they do where machine code gathers them.
+        """
+        if not is_direct(snapshot, specs) or not snapshot.manifest.shards:
             return None
-        least = min(spec.row_bytes for spec in specs if spec.row_bytes >= WIDE)
-        if int(snapshot.index.rows.max()) * least < LEAST_BUFFER:
+        sizes, rows = [spec.row_bytes for spec in specs], int(snapshot.index.rows.max())
+        if not all(sizes) or not (_gain(sizes, rows) or (narrow and _gain_narrow(sizes, rows))):
             return None
         shards = len(snapshot.manifest.shards)
         if shards * len(specs) > MOST_MAPS or shards > most_open_files():
@@ -174,9 +181,9 @@ class MappedRows:
             for spec in self._specs:
                 region = _Region(libc, spec, [shard.bytes for shard in shards], self.leases.files)
                 self._regions[spec.name] = region
-                self.arrays[spec.name] = region.array()
-                starts = region.starts[self._index.shard] + self._offsets[spec.name]
-                self._first_rows[spec.name] = starts // spec.row_bytes
+                starts = region.starts[self._index.shard] + self._offsets[spec.name].astype(np.int64)
+                first_rows, addresses = starts // spec.row_bytes, starts + region.base
+                self._blocks[spec.name] = Blocks(self._bits, region.array(), first_rows, addresses)
             if error := next(iter(self._regions.values())).populate(0, 1):
                 raise NoLease(os.strerror(error))
         except BaseException:
@@ -184,7 +191,7 @@ class MappedRows:
             raise
 
     def _unmap(self) -> None:
-        self.arrays.clear()
+        self._blocks.clear()
         for region in self._regions.values():
             region.close()
         self._regions.clear()
@@ -197,15 +204,13 @@ class MappedRows:
             if not self._users:
                 self._unmap()
 
-    @property
-    def together(self) -> list[list[TensorSpec]]:
-        """Each tensor has places of its own."""
-        return [[spec] for spec in self._specs]
+    def bases(self, need: Need) -> Array:
+        """Block by block: tensors begin at places of their own, which would be an order of its own for each."""
+        return np.array([(fetch.block << self._bits) + fetch.first for fetch in need.fetches])
 
-    def bases(self, name: str, need: Need) -> Array:
-        """Where the fetches of a window lie in a tensor's array."""
-        first = self._first_rows[name]
-        return np.array([int(first[fetch.block]) + fetch.first for fetch in need.fetches])
+    def take(self, name: str, index: Array, out: Array, loops: RowLoops) -> None:
+        """Out of the blocks."""
+        loops.take_of_blocks(self._blocks[name], index, out)
 
     def taken(self, needs: Iterable[Need]) -> AbstractContextManager[object]:
         """While rows of these windows are copied, their shards do not change."""
@@ -226,8 +231,8 @@ class MappedRows:
         """Add a run of rows that was brought in to the checksums of its block."""
         with self.leases.held([self._shard(fetch)]):
             for spec in self._specs:
-                first = int(self._first_rows[spec.name][fetch.block]) + fetch.first
-                rows = self.arrays[spec.name][first : first + fetch.rows]
+                first = self._first_row(spec, fetch)
+                rows = self._blocks[spec.name].array[first : first + fetch.rows]
                 check.running[spec.name].update(memoryview(rows.reshape(-1).view(np.uint8).data))
 
     def forget(self, need: Need) -> None:
@@ -237,8 +242,11 @@ class MappedRows:
                 self._regions[spec.name].forget(*self._span(spec, fetch))
 
     def _span(self, spec: TensorSpec, fetch: Fetch) -> tuple[int, int]:
-        first = int(self._first_rows[spec.name][fetch.block]) + fetch.first
+        first = self._first_row(spec, fetch)
         return first * spec.row_bytes, (first + fetch.rows) * spec.row_bytes
+
+    def _first_row(self, spec: TensorSpec, fetch: Fetch) -> int:
+        return int(self._blocks[spec.name].first_rows[fetch.block]) + fetch.first
 
     def _shard(self, fetch: Fetch) -> int:
         return self._shards[fetch.block]
@@ -247,10 +255,15 @@ class MappedRows:
         return os.path.join(self._folder, self._manifest.shards[self._shard(fetch)].file)
 
 
-def _wide(specs: Sequence[TensorSpec]) -> bool:
-    sizes = [spec.row_bytes for spec in specs]
-    wide = sum(size for size in sizes if size >= WIDE)
-    return all(sizes) and wide > 0 and wide >= WIDE_SHARE * sum(sizes)
+def _gain(sizes: Sequence[int], rows: int) -> bool:
+    """Whether tensors with rows of these sizes, so many in a block, gain by being mapped, whoever gathers them."""
+    wide = [size for size in sizes if size >= WIDE]
+    return sum(wide) >= WIDE_SHARE * sum(sizes) and rows * min(wide) >= LEAST_BUFFER
+
+
+def _gain_narrow(sizes: Sequence[int], rows: int) -> bool:
+    """Likewise where machine code gathers them."""
+    return rows * sum(sizes) >= LEAST_BUFFER * len(sizes)
 
 
 class MappedSource:

@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.dtypes import Array
 from penstock.feed.order import ROUNDS, grid
-from penstock.feed.row_loops import NUMPY, RowLoops
+from penstock.feed.row_loops import NUMPY, Blocks, RowLoops
 
 PAYS_FROM = 1 << 30
 """Bytes of rows. Making machine code takes about a second, and who reads so much is likely to read more of it."""
@@ -27,13 +27,15 @@ MOST_LINES = 16
 """So many of a row are asked for; that longer ones go on, the processor finds out by itself."""
 AHEAD_BYTES, LEAST_AHEAD, MOST_AHEAD = 8192, 8, 64
 """How far ahead rows are asked for."""
+ONE_BLOCK = 62
+"""Bits for the rows of a source that is one block."""
 
 Permute = Callable[[Array, int, int, Array], None]
 """Keys, the sides of the grid, and what is filled."""
 Interleave = Callable[[Array, Array, Array, int, int, int, Array], None]
 """As `RowLoops.interleaved`, into the last argument."""
-Take = Callable[[int, int, Array], None]
-"""Addresses of the source and of what is filled, and the rows to take."""
+Take = Callable[[Array, int, int, Array], None]
+"""Addresses of the blocks, the bits of a row's number in one, the address of what is filled, and the rows to take."""
 TakeRuns = Callable[[Array, Array, Array, Array, Array, int, int], None]
 """Addresses of the sources, the arguments of `RowLoops.take_runs`, the address of what is filled, bytes of a value."""
 
@@ -42,7 +44,11 @@ class NativeLoops:
     """Machine code for the loops over rows."""
 
     def __init__(
-        self, permute: Permute, interleave: Interleave, takes: dict[int, Take], take_runs: TakeRuns | None
+        self,
+        permute: Permute,
+        interleave: Interleave,
+        takes: dict[int, Take],
+        take_runs: TakeRuns | None,
     ) -> None:
         """`takes`: by the size of a row."""
         self._permute, self._interleave, self._takes = permute, interleave, takes
@@ -70,7 +76,15 @@ class NativeLoops:
         if take is None or not (source.flags.c_contiguous and out.flags.c_contiguous):
             NUMPY.take(source, index, out)
         else:
-            take(source.ctypes.data, out.ctypes.data, index)
+            take(np.array([source.ctypes.data]), ONE_BLOCK, out.ctypes.data, index)
+
+    def take_of_blocks(self, blocks: Blocks, index: Array, out: Array) -> None:
+        """Likewise, wherever blocks lie."""
+        take = self._takes.get(out.nbytes // max(len(out), 1))
+        if take is None or not out.flags.c_contiguous:
+            NUMPY.take_of_blocks(blocks, index, out)
+        else:
+            take(blocks.addresses, blocks.bits, out.ctypes.data, index)
 
     def take_runs(
         self,
@@ -97,12 +111,14 @@ class LoopChoice:
         """`row_sizes`: of tensors whose rows have one. `row_bytes`: what a row of all tensors takes, or the mean."""
         self._row_sizes, self._row_bytes, self._ragged = row_sizes, row_bytes, ragged
         self._asked = 0
+        self.loops: RowLoops = NUMPY
+        """Of the newest epoch."""
 
-    def of_epoch(self, rows: int) -> RowLoops:
-        """For an epoch of so many rows."""
+    def begin(self, rows: int) -> None:
+        """An epoch of so many rows."""
         self._asked += rows * self._row_bytes
         found = native_loops(self._row_sizes, self._ragged) if self._asked >= PAYS_FROM else None
-        return found or NUMPY
+        self.loops = found or NUMPY
 
 
 def native_loops(row_sizes: Sequence[int], ragged: bool = False) -> NativeLoops | None:
@@ -110,9 +126,9 @@ def native_loops(row_sizes: Sequence[int], ragged: bool = False) -> NativeLoops 
     permute, interleave = _permute(), _interleave()
     if permute is None or interleave is None:
         return None
-    takes = {size: _take(size) for size in sorted(set(row_sizes) - {0})[-MOST_SIZES:]}
-    found = {size: take for size, take in takes.items() if take is not None}
-    return NativeLoops(permute, interleave, found, _take_runs() if ragged else None)
+    sizes = sorted(set(row_sizes) - {0})[-MOST_SIZES:]
+    takes = {size: take for size in sizes if (take := _take(size)) is not None}
+    return NativeLoops(permute, interleave, takes, _take_runs() if ragged else None)
 
 
 def _compiled(signature: str, make: Callable[[], Callable[..., None]]) -> Any:
@@ -143,7 +159,7 @@ def _interleave() -> Interleave | None:
 
 @cache
 def _take(size: int) -> Take | None:
-    found: Take | None = _compiled("void(uint64,uint64,int64[::1])", lambda: _take_loop(size))
+    found: Take | None = _compiled("void(int64[::1],int64,uint64,int64[::1])", lambda: _take_loop(size))
     return found
 
 
@@ -237,15 +253,17 @@ def _take_loop(size: int) -> Callable[..., None]:
     ahead = min(max(AHEAD_BYTES // size, LEAST_AHEAD), MOST_AHEAD)
     lines, last = min(-(-size // LINE), MOST_LINES), np.uint64(min(size, MOST_LINES * LINE) - 1)
 
-    def take(source: int, target: int, index: Any) -> None:  # pragma: no cover, compiled
-        rows, each = len(index), np.uint64(size)
+    def take(addresses: Any, bits: int, target: int, index: Any) -> None:  # pragma: no cover, compiled
+        rows, each, mask = len(index), np.uint64(size), (1 << bits) - 1
         for row in range(rows):
-            coming = source + np.uint64(index[min(row + ahead, rows - 1)]) * each
+            later, now = index[min(row + ahead, rows - 1)], index[row]
+            coming = np.uint64(addresses[later >> bits] + (later & mask) * size)
             for line in range(lines):
                 prefetch(coming + np.uint64(LINE * line))
             # A row that begins within a line may end in one more.
             prefetch(coming + last)
-            copy(target + np.uint64(row) * each, source + np.uint64(index[row]) * each, size)
+            found = np.uint64(addresses[now >> bits] + (now & mask) * size)
+            copy(target + np.uint64(row) * each, found, size)
 
     return take
 

@@ -18,6 +18,7 @@ from penstock.feed.host_arena import Buffers, Frame, HostArena
 from penstock.feed.leases import NoLease
 from penstock.feed.mapped import MappedRows, MappedSource
 from penstock.feed.native_loops import LoopChoice
+from penstock.feed.row_loops import NUMPY
 from penstock.feed.shaping import Shaping
 from penstock.feed.source import held_bytes, is_direct
 
@@ -33,8 +34,11 @@ class Place(Protocol):
     def costs(self, threads: int) -> Costs:
         """What memory is used for, where so many threads read."""
 
-    def begin(self) -> bool:
-        """An epoch begins, whose source is asked for next. False where arenas of earlier ones do not serve it."""
+    def begin(self, rows: int) -> None:
+        """An epoch of so many rows begins, whose source is asked for next."""
+
+    def serves(self, arena: Arena) -> bool:
+        """Whether an arena of an earlier epoch serves the one that has begun."""
 
     def arena(self, room: Room) -> Arena:
         """A new arena of this size."""
@@ -68,36 +72,41 @@ class HostPlace:
         self._buffers = Buffers()
         sizes = [spec.row_bytes for spec in specs if not spec.ragged]
         self._choice = LoopChoice(sizes, row_bytes(snapshot, specs), ragged=len(sizes) < len(specs))
-        self._tried = cache is not None
-        """Whether it is known that the rows can, or cannot, be gathered out of a map."""
+        self._asked: set[bool] = set()
+        """With and without narrow rows: whether it is known that they can, or cannot, be gathered out of a map."""
         self._process = os.getpid()
 
     def costs(self, threads: int) -> Costs:
         """Rows, their order beside them, and what readers decode."""
         row = row_bytes(self._snapshot, self._specs)
-        orders = 1 if self._map() is None else len(self._specs)
         gathers = HostArena.ahead + 2
         decoded = held_bytes(self._snapshot, self._specs) * threads
-        return Costs(row, 8 * orders, HostArena.gather_bytes, gathers, 0, self._wanted is not None, decoded)
+        return Costs(row, 8, HostArena.gather_bytes, gathers, 0, self._wanted is not None, decoded)
 
-    def begin(self) -> bool:
-        """Rows that were gathered out of a map are read from now on, where it cannot be had any more."""
-        serve = self._process == os.getpid()
-        if not serve:
+    def begin(self, rows: int) -> None:
+        """Where a map pays from now on, rows are gathered out of it; where it cannot be had any more, they are read."""
+        if self._process != os.getpid():
             # Forked: a thread that is not there may hold the lock of what batches are gathered into.
             self._process, self._buffers = os.getpid(), Buffers()
-        mapped = self._map()
-        if mapped is not None:
+        self._choice.begin(rows)
+        narrow = self._choice.loops is not NUMPY
+        if self._wanted is None and self._mapped is None and narrow not in self._asked:
+            self._asked |= {False, narrow}
+            self._mapped = MappedRows.over(self._snapshot, self._specs, narrow)
+        if self._mapped is not None:
             try:
-                mapped.open()
+                self._mapped.open()
             except NoLease:
                 self._mapped = None
-                return False
-        return serve
+
+    def serves(self, arena: Arena) -> bool:
+        """Its rows lie where they would now, and so do the batches."""
+        assert isinstance(arena, HostArena)
+        return arena.buffers is self._buffers and arena.in_place is (self._cache or self._mapped)
 
     def arena(self, room: Room) -> Arena:
         """Slots; or rows where they lie, with slots for the order alone."""
-        rows, cached = self._cache or self._map(), self._wanted is not None
+        rows, cached = self._cache or self._mapped, self._wanted is not None
         return HostArena(
             self._specs, room, self._shape, self._frame, rows, self._buffers, self._choice, cached
         )
@@ -109,11 +118,6 @@ class HostPlace:
                 self._cache = HostCache(self._snapshot, self._specs, ranks)
             return CachedSource(source, self._cache)
         return source if self._mapped is None else MappedSource(source, self._mapped)
-
-    def _map(self) -> MappedRows | None:
-        if not self._tried:
-            self._mapped, self._tried = MappedRows.over(self._snapshot, self._specs), True
-        return self._mapped
 
     def close(self) -> None:
         """Let the cache go, and what batches were gathered into."""
@@ -156,8 +160,13 @@ class CudaPlace:
         at_once = AT_ONCE if direct and self._wanted != "host" else 1
         return Costs(row, 0, size, gathers, pinned, cached, decoded, at_once)
 
-    def begin(self) -> bool:
-        """Arenas serve for good."""
+    def begin(self, rows: int) -> None:
+        """Ragged tensors are gathered on the host."""
+        if any(spec.ragged for spec in self._specs):
+            self._choice.begin(rows)
+
+    def serves(self, arena: Arena) -> bool:
+        """For good."""
         return True
 
     def arena(self, room: Room) -> Arena:

@@ -7,12 +7,27 @@ Both give the same to the bit, and let other threads run meanwhile. A GPU has ke
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from penstock.dtypes import Array
 from penstock.feed.order import permutation
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """A tensor's rows, in blocks that lie apart. A row's number is the same for all tensors of a dataset."""
+
+    bits: int
+    """Of the row in its block; above them is the block."""
+    array: Array
+    """All rows, and whatever lies between blocks."""
+    first_rows: Array
+    """Where blocks begin in the array."""
+    addresses: Array
+    """Where they begin in memory."""
 
 
 class RowLoops(Protocol):
@@ -31,6 +46,9 @@ class RowLoops(Protocol):
 
     def take(self, source: Array, index: Array, out: Array) -> None:
         """Rows of the source into `out`. The index is the arena's own, and names no row that is not there."""
+
+    def take_of_blocks(self, blocks: Blocks, index: Array, out: Array) -> None:
+        """Likewise rows of blocks, by their numbers."""
 
     def take_runs(
         self,
@@ -68,6 +86,12 @@ class NumpyLoops:
     def take(self, source: Array, index: Array, out: Array) -> None:
         """`numpy.take`; clipped, since the other modes copy once more."""
         np.take(source, index, axis=0, out=out, mode="clip")
+
+    def take_of_blocks(self, blocks: Blocks, index: Array, out: Array) -> None:
+        """As rows of the array."""
+        rows = np.take(blocks.first_rows, index >> blocks.bits)
+        rows += index & ((1 << blocks.bits) - 1)
+        self.take(blocks.array, rows, out)
 
     def take_runs(
         self,
