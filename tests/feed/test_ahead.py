@@ -114,11 +114,17 @@ def test_who_goes_back_to_the_same_epoch_reads_nothing_twice(ds: pk.Dataset) -> 
 def test_an_arena_comes_with_what_lies_in_it(ds: pk.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another iterator may end, in another thread, between a look at what was read ahead and the taking."""
     loader, other, fresh = loader_of(ds), loader_of(ds, seed=1), loader_of(ds)
+    other._place = loader._place
     for each in (loader, other):
         slowly(each)
         slowly(each)
         assert begun(each)
-    plan = penstock.feed.epoch.budget
+    plan, take = penstock.feed.epoch.budget, KeptArena.take
+    taken: list[object] = []
+
+    def told(kept: KeptArena, *given: object) -> object:
+        taken.append(take(kept, *given))
+        return taken[-1]
 
     def exchanged(*given: object) -> object:
         found, windows = other._kept.take(Room(0, 0, 0), None, anything)
@@ -126,10 +132,14 @@ def test_an_arena_comes_with_what_lies_in_it(ds: pk.Dataset, monkeypatch: pytest
             loader._kept.put(found, windows)
         return plan(*given)
 
+    monkeypatch.setattr(KeptArena, "take", told)
     monkeypatch.setattr(penstock.feed.epoch, "budget", exchanged)
     fresh.set_epoch(2)
     ours = slowly(loader)
     assert begun(other) == 0, "it was exchanged"
+    (found, found_again) = taken
+    assert found[1] is not None
+    assert found_again == found, "and used"
     assert ours == slowly(fresh)
 
 

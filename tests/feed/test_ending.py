@@ -104,6 +104,7 @@ def test_what_fails_to_begin_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
             with pytest.raises(RuntimeError, match="new thread"):
                 next(iter(loader))
         assert (threads(), left_over(ds)) == ([], [])
+    assert loader._place._mapped is not None, "there are maps and leases to leave behind"
     with monkeypatch.context() as patched:
         patched.setattr(epoch, "Assembly", no_room)
         with pytest.raises(MemoryError):

@@ -353,10 +353,11 @@ def test_pieces_of_a_window_that_was_never_finished_are_forgotten() -> None:
     assert slots._tensors["r"].pieces == [{}]
 
 
-def test_values_that_reach_past_what_there_is_are_refused() -> None:
+@pytest.mark.parametrize("offsets", [[0, 2, 4], [0, 1000, 3], [0, -7, 3]])
+def test_values_that_reach_past_what_there_is_are_refused(offsets: list[int]) -> None:
     """They are copied from address to address."""
     slots = RaggedSlots([TensorSpec("r", "int64", (), "ragged")], 1, 20)
-    slots.put("r", 0, 0, Ragged(np.arange(3), np.array([0, 2, 4])))
+    slots.put("r", 0, 0, Ragged(np.arange(3), np.array(offsets)))
     with pytest.raises(ValueError, match="'r'"):
         slots.finish(0, Need(0, 2, None, (Fetch(0, 0, 2, 0),)))
 

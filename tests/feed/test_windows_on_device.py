@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from penstock.feed.arena import Orders, Room, turn_of
 from penstock.feed.assembly import Assembly
-from penstock.feed.cache import block_bases
 from penstock.feed.native_loops import native_loops
 from penstock.feed.order import LAST, Order, Steps
 from penstock.feed.route import Route
@@ -86,7 +85,8 @@ def test_windows_in_slots_are_the_order_on_the_host_and_on_the_device(route, tog
         for fetch in need.fetches:
             at = first + fetch.place
             lies_at[at : at + fetch.rows] = np.arange(fetch.rows) + starts[fetch.block] + fetch.first
-        host.lay(slots - 1 - need.window, need, turn_of(need), block_bases(starts, need))
+        bases = np.array([int(starts[fetch.block]) + fetch.first for fetch in need.fetches])
+        host.lay(slots - 1 - need.window, need, turn_of(need), bases)
     assembly = Assembly(route, AllAtOnce(route))
     count, freed = route.steps.left(route.t), []
     for first in range(0, count, together):

@@ -1,7 +1,7 @@
 """A dataset kept in host memory: blocks are read and decoded once, and later epochs find them there.
 
 The rows lie in the order of the files, so the place of a row does not depend on the epoch. `Dataset.torch(...,
-cache="host")` and its siblings ask for this; a GPU's own cache is in `penstock.feed.cuda_arena`.
+cache="host")` and its siblings ask for this; a GPU's own cache is in `penstock.feed.device_cache`.
 """
 
 from __future__ import annotations
@@ -58,11 +58,6 @@ def row_bytes(snapshot: Snapshot, specs: Sequence[TensorSpec]) -> int:
     return fixed + 8 * len(ragged) + -(-snapshot.manifest.bytes // snapshot.manifest.rows)
 
 
-def block_bases(starts: Array, need: Need) -> Array:
-    """Where the fetches of a window lie when all rows lie in the order of the files."""
-    return np.array([int(starts[fetch.block]) + fetch.first for fetch in need.fetches])
-
-
 def check_room(size: int, free: int | None, where: str, cache: str, ranks: int = 1) -> None:
     """Refuse what does not fit before anything is read. `ranks`: how many are about to take as much of it each."""
     if free is not None and size * ranks > free:
@@ -109,7 +104,7 @@ class HostCache:
 
     def bases(self, need: Need) -> Array:
         """As the rows of all files are counted."""
-        return block_bases(self._starts, need)
+        return np.array([int(self._starts[fetch.block]) + fetch.first for fetch in need.fetches])
 
     def take(self, name: str, index: Array, out: Array, loops: RowLoops) -> None:
         """Out of the one array there is for each tensor."""

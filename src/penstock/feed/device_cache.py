@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from penstock.dataset.snapshot import Snapshot
-from penstock.dtypes import Array, TensorSpec
-from penstock.feed.cache import block_bases
-from penstock.feed.route import Fetch, Need
+from penstock.dtypes import TensorSpec
+from penstock.feed.route import Fetch
 
 
 class DeviceCache:
@@ -51,7 +50,3 @@ class DeviceCache:
     def landed(self, fetch: Fetch) -> None:
         """A block has arrived, and its bytes are right."""
         self._present[fetch.block] = True
-
-    def bases(self, need: Need) -> Array:
-        """Where the fetches of a window lie."""
-        return block_bases(self.starts, need)

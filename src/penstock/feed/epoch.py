@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.dataset.snapshot import Snapshot
@@ -122,12 +123,13 @@ class Epoch:
         self._source: Source = source
         stats.wait()
         try:
-            place.begin((route.steps.rows - route.t) // route.world)
+            rows, ranks = (route.steps.rows - route.t) // route.world, ranks_here(route.world)
             # At once, since it closes what has begun: who is interrupted while memory is freed leaves nothing open.
-            self._source = place.source(source, ranks_here(route.world))
+            self._source, in_place = place.begin(source, rows, ranks)
+            serves = partial(place.serves, in_place=in_place)
             # A larger one than would be made serves too, but for who says how much memory there is.
-            arena, ahead = kept.take(enough, None if settings.memory is None else room, place.serves)
-            self._arena = arena or place.arena(room)
+            arena, ahead = kept.take(enough, None if settings.memory is None else room, serves)
+            self._arena = arena or place.arena(room, in_place)
             there = ahead.windows if ahead is not None and ahead.route == route else []
             self._prepare(given.readers, there)
         except BaseException:

@@ -32,8 +32,8 @@ from penstock.feed.source import BlockCheck, Straight, buffer_places, is_direct,
 from penstock.wire.ragged import Ragged
 
 WIDE = 512
-"""Bytes of a tensor's row; below it the one copy saved is worth less than what looking rows up in small pages costs, but
-where machine code gathers: it asks for rows ahead, and looks them up meanwhile."""
+"""Bytes of a tensor's row; below it the one copy saved is worth less than what looking rows up in small pages costs.
+Not so where machine code gathers: it asks for rows ahead, and pages are looked up meanwhile."""
 WIDE_SHARE = 0.9
 """Of a row's bytes, those in wide tensors; else there are many tensors, and each costs a look of its own."""
 LEAST_BUFFER = 1 << 20

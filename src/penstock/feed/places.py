@@ -13,7 +13,7 @@ from penstock.dtypes import TensorSpec
 from penstock.errors import SelectionError
 from penstock.feed.arena import Arena, Room
 from penstock.feed.budget import Costs
-from penstock.feed.cache import CachedSource, HostCache, Source, check_room, row_bytes
+from penstock.feed.cache import CachedSource, HostCache, RowsInPlace, Source, check_room, row_bytes
 from penstock.feed.host_arena import Buffers, Frame, HostArena
 from penstock.feed.leases import NoLease
 from penstock.feed.mapped import MappedRows, MappedSource
@@ -34,17 +34,17 @@ class Place(Protocol):
     def costs(self, threads: int) -> Costs:
         """What memory is used for, where so many threads read."""
 
-    def begin(self, rows: int) -> None:
-        """An epoch of so many rows begins, whose source is asked for next."""
+    def begin(self, source: Source, rows: int, ranks: int) -> tuple[Source, RowsInPlace | None]:
+        """An epoch of so many rows, as on so many ranks here: where its readers read, and the rows that need no slots.
 
-    def serves(self, arena: Arena) -> bool:
-        """Whether an arena of an earlier epoch serves the one that has begun."""
+        What is returned first is closed when the epoch ends, and the source that was given with it.
+        """
 
-    def arena(self, room: Room) -> Arena:
+    def serves(self, arena: Arena, in_place: RowsInPlace | None) -> bool:
+        """Whether an arena of an earlier epoch serves one with these rows in place."""
+
+    def arena(self, room: Room, in_place: RowsInPlace | None) -> Arena:
         """A new arena of this size."""
-
-    def source(self, source: Source, ranks: int) -> Source:
-        """Where readers read: behind a cache in host memory, where one is wanted, as on so many ranks here."""
 
     def close(self) -> None:
         """Let the caches go."""
@@ -83,41 +83,42 @@ class HostPlace:
         decoded = held_bytes(self._snapshot, self._specs) * threads
         return Costs(row, 8, HostArena.gather_bytes, gathers, 0, self._wanted is not None, decoded)
 
-    def begin(self, rows: int) -> None:
-        """Where a map pays from now on, rows are gathered out of it; where it cannot be had any more, they are read."""
+    def begin(self, source: Source, rows: int, ranks: int) -> tuple[Source, RowsInPlace | None]:
+        """Behind the cache, or the map: where that pays from now on, and as long as it can be had."""
         if self._process != os.getpid():
             # Forked: a thread that is not there may hold the lock of what batches are gathered into.
             self._process, self._buffers = os.getpid(), Buffers()
         self._choice.begin(rows)
-        narrow = self._choice.loops is not NUMPY
-        if self._wanted is None and self._mapped is None and narrow not in self._asked:
-            self._asked |= {False, narrow}
-            self._mapped = MappedRows.over(self._snapshot, self._specs, narrow)
-        if self._mapped is not None:
+        if self._wanted is not None:
+            cache = self._cache = self._cache or HostCache(self._snapshot, self._specs, ranks)
+            return CachedSource(source, cache), cache
+        # Held here, since another thread may begin meanwhile: who opens a map closes the same one.
+        mapped = self._map(narrow=self._choice.loops is not NUMPY)
+        if mapped is not None:
             try:
-                self._mapped.open()
+                mapped.open()
+                return MappedSource(source, mapped), mapped
             except NoLease:
                 self._mapped = None
+        return source, None
 
-    def serves(self, arena: Arena) -> bool:
-        """Its rows lie where they would now, and so do the batches."""
+    def _map(self, narrow: bool) -> MappedRows | None:
+        if self._mapped is None and narrow not in self._asked:
+            self._mapped = MappedRows.over(self._snapshot, self._specs, narrow)
+            self._asked |= {False, narrow}
+        return self._mapped
+
+    def serves(self, arena: Arena, in_place: RowsInPlace | None) -> bool:
+        """Its rows lie where they do now, and its batches."""
         assert isinstance(arena, HostArena)
-        return arena.buffers is self._buffers and arena.in_place is (self._cache or self._mapped)
+        return arena.buffers is self._buffers and arena.in_place is in_place
 
-    def arena(self, room: Room) -> Arena:
+    def arena(self, room: Room, in_place: RowsInPlace | None) -> Arena:
         """Slots; or rows where they lie, with slots for the order alone."""
-        rows, cached = self._cache or self._mapped, self._wanted is not None
+        cached = self._wanted is not None
         return HostArena(
-            self._specs, room, self._shape, self._frame, rows, self._buffers, self._choice, cached
+            self._specs, room, self._shape, self._frame, in_place, self._buffers, self._choice, cached
         )
-
-    def source(self, source: Source, ranks: int) -> Source:
-        """Behind the cache, or the map."""
-        if self._wanted is not None:
-            if self._cache is None:
-                self._cache = HostCache(self._snapshot, self._specs, ranks)
-            return CachedSource(source, self._cache)
-        return source if self._mapped is None else MappedSource(source, self._mapped)
 
     def close(self) -> None:
         """Let the cache go, and what batches were gathered into."""
@@ -160,16 +161,22 @@ class CudaPlace:
         at_once = AT_ONCE if direct and self._wanted != "host" else 1
         return Costs(row, 0, size, gathers, pinned, cached, decoded, at_once)
 
-    def begin(self, rows: int) -> None:
-        """Ragged tensors are gathered on the host."""
+    def begin(self, source: Source, rows: int, ranks: int) -> tuple[Source, RowsInPlace | None]:
+        """Ragged tensors are gathered on the host, and have no place on the device, so their cache is the host's."""
         if any(spec.ragged for spec in self._specs):
             self._choice.begin(rows)
+        on_host = tuple(spec for spec in self._specs if self._wanted == "host" or spec.ragged)
+        if self._wanted is None or not on_host:
+            return source, None
+        if self._on_host is None:
+            self._on_host = HostCache(self._snapshot, on_host, ranks)
+        return CachedSource(source, self._on_host), None
 
-    def serves(self, arena: Arena) -> bool:
+    def serves(self, arena: Arena, in_place: RowsInPlace | None) -> bool:
         """For good."""
         return True
 
-    def arena(self, room: Room) -> Arena:
+    def arena(self, room: Room, in_place: RowsInPlace | None) -> Arena:
         """Slots on the device, or the cache there."""
         from penstock.feed.cuda_arena import CudaArena
         from penstock.feed.cuda_calls import cuda_calls
@@ -189,15 +196,6 @@ class CudaPlace:
             check_room(size, torch.cuda.mem_get_info(self._device)[0], str(self._device), "device")
             self._on_device = DeviceCache(self._snapshot, fixed, self._device)
         return self._on_device
-
-    def source(self, source: Source, ranks: int) -> Source:
-        """Ragged tensors have no place on the device, so their cache is the host's."""
-        on_host = tuple(spec for spec in self._specs if self._wanted == "host" or spec.ragged)
-        if self._wanted is None or not on_host:
-            return source
-        if self._on_host is None:
-            self._on_host = HostCache(self._snapshot, on_host, ranks)
-        return CachedSource(source, self._on_host)
 
     def close(self) -> None:
         """Let the caches go, and pinned memory; no arena is left."""

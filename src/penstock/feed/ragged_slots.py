@@ -38,9 +38,6 @@ class RaggedSlots:
         self._orders = Orders(slots if ragged else 0, rows)
         self._memory = _new_memory if memory is None else memory
 
-    def __bool__(self) -> bool:
-        return bool(self._tensors)
-
     def put(self, name: str, slot: int, place: int, rows: Ragged) -> None:
         """Kept as it came until the window is whole."""
         self._tensors[name].pieces[slot][place] = rows
@@ -81,8 +78,10 @@ class _RaggedTensor:
         # Pieces of a window that was never whole may be there too.
         self.pieces[slot] = {}
         values = [piece.values[piece.offsets[0] : piece.offsets[-1]] for piece in pieces]
-        if [len(each) for each in values] != [int(piece.offsets[-1] - piece.offsets[0]) for piece in pieces]:
-            raise ValueError(f"rows of {self.spec.name!r} reach past its values")
+        for piece, each in zip(pieces, values, strict=True):
+            # They are copied from address to address, and plain files may say whatever they like.
+            if len(each) != piece.offsets[-1] - piece.offsets[0] or (np.diff(piece.offsets) < 0).any():
+                raise ValueError(f"rows of {self.spec.name!r} reach past its values")
         # A view holds the whole block that the piece was cut from, which nobody counts, unless it is a cache's anyway.
         view = self._cached and len(values) == 1
         self._values[slot] = np.ascontiguousarray(values[0]) if view else np.concatenate(values)

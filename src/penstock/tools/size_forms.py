@@ -13,7 +13,7 @@ from typing import Any
 SOURCE = "docs/results.md"
 NARROW, WIDE = 160, 1024
 """Bytes of the rows that reading was measured with."""
-LOADER_NARROW, LOADER_WIDE = 3.72e9, 8.38e9
+LOADER_NARROW, LOADER_WIDE = 3.93e9, 9.33e9
 """Bytes a second that `ds.numpy` made batches of on the same 2 cores, out of plain Arrow: the same rows. Without numba,
 which not everybody has; with it there are more."""
 BETWEEN = 405
@@ -36,8 +36,8 @@ class Measured:
 
 
 MEASURED = (
-    Measured("Arrow", 1.0, 1.0, 1.11e9, 7.31e9),
-    Measured("Parquet", 640 / 640, 3.75 / 3.79, 0.63e9, 1.34e9),
+    Measured("Arrow", 1.0, 1.0, 1.17e9, 7.29e9),
+    Measured("Parquet", 640 / 640, 3.75 / 3.79, 0.64e9, 1.38e9),
     Measured("Arrow, zstd", 543 / 640, 4.73 / 3.79, None, None),
 )
 
