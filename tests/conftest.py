@@ -16,8 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import penstock as pk
+
+# How long an example takes is the machine's business.
+settings.register_profile("untimed", settings(), deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
@@ -135,7 +135,6 @@ def test_steps_are_shared_out_so_no_number_of_workers_flips() -> None:
     assert twice.epoch.bound == found.epoch.bound
 
 
-@settings(deadline=None)
 @given(
     rows=st.integers(1, 3000),
     row_bytes=st.integers(1, 64),
@@ -182,7 +181,6 @@ epochs = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(epochs)
 def test_the_answer_flips_at_the_bandwidth_told(epoch: Epoch) -> None:
     at = epoch.flip_bandwidth
@@ -200,7 +198,6 @@ whole_rows = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(whole_rows)
 def test_the_answer_flips_at_the_number_of_workers_told(epoch: Epoch) -> None:
     def bound(workers: int) -> str | None:
@@ -215,7 +212,6 @@ def test_the_answer_flips_at_the_number_of_workers_told(epoch: Epoch) -> None:
     assert least == 1 or bound(least - 1) == STORAGE
 
 
-@settings(deadline=None)
 @given(epochs)
 def test_shares_cover_all_and_the_longer_side_is_the_epoch(epoch: Epoch) -> None:
     assert epoch.worker_rows * epoch.workers >= epoch.rows
@@ -237,7 +233,6 @@ courses = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(courses)
 @example(Course(prep=4.0, epoch=2.0, compute=1.0))  # with two epochs it is a tie
 def test_overlapping_saves_the_shorter_and_fusing_wins_up_to_the_epochs_told(course: Course) -> None:

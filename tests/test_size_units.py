@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import SizeError
@@ -24,20 +24,17 @@ from penstock.tools.size_units import (
 FOUR_DIGITS = 5.001e-4
 
 
-@settings(deadline=None)
 @given(st.floats(1, 1e20))
 def test_bytes_and_rates_can_be_read_back(found: float) -> None:
     assert abs(size(show_bytes(found)) - found) <= found * FOUR_DIGITS + 1
     assert rate(show_rate(found)) == pytest.approx(found, rel=FOUR_DIGITS)
 
 
-@settings(deadline=None)
 @given(st.floats(1e-6, 1e12))
 def test_times_can_be_read_back(found: float) -> None:
     assert seconds(show_seconds(found)) == pytest.approx(found, rel=FOUR_DIGITS)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**9), st.sampled_from(sorted(BYTES)), st.sampled_from(["", " ", "  "]))
 def test_whole_units_are_exact(number: int, unit: str, space: str) -> None:
     if number * BYTES[unit] <= 10**24:
@@ -45,13 +42,11 @@ def test_whole_units_are_exact(number: int, unit: str, space: str) -> None:
         assert rate(f"{number}{space}{unit}/s") == float(number * BYTES[unit])
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**6), st.sampled_from(sorted(SECONDS)))
 def test_times_are_the_nearest_number(number: int, unit: str) -> None:
     assert seconds(f"{number} {unit}") == float(Fraction(number) * Fraction(SECONDS[unit]))
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**15))
 def test_counts_come_in_many_spellings(number: int) -> None:
     assert count(number) == count(str(number)) == count(f"{number:,}") == count(f"{number:_}") == number
@@ -149,7 +144,6 @@ def test_what_is_not_understood_is_named(read, given, said) -> None:
         read(given)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=12))
 def test_no_text_brings_it_down(text: str) -> None:
     for read in (rate, seconds, count, size):

@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 import penstock as pk
 from penstock.wire.ragged import Ragged
 
-RELAXED = settings(
-    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+RELAXED = settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 KINDS = ("scalar", "bool", "matrix", "list", "grid", "nothing", "tokens", "deep", "hollow", "word", "blob")
 
 

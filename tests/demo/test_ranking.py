@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import DataError
@@ -14,7 +14,6 @@ ROW = st.tuples(st.booleans(), st.sampled_from([0.0, 0.25, 0.25 + 1e-9, 0.5, 1.0
 
 
 @given(st.lists(ROW, min_size=2, max_size=60).filter(lambda rows: len({label for label, _ in rows}) == 2))
-@settings(deadline=None)
 def test_it_is_the_share_of_pairs_in_order(rows: list[tuple[bool, float]]) -> None:
     late = [score for label, score in rows if label]
     others = [score for label, score in rows if not label]

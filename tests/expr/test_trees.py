@@ -77,7 +77,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=70, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=70, suppress_health_check=list(HealthCheck))
 @given(TREES, ROWS)
 def test_arrow_and_torch_agree(expression, rows) -> None:
     x, y, i = (list(column) for column in zip(*rows, strict=True))
@@ -102,7 +102,7 @@ def test_arrow_and_torch_agree(expression, rows) -> None:
     )
 
 
-@settings(max_examples=70, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=70, suppress_health_check=list(HealthCheck))
 @given(TREES)
 def test_json_brings_back_the_same_tree(expression) -> None:
     again = from_json(json.loads(json.dumps(to_json(expression), allow_nan=False)))
@@ -112,7 +112,7 @@ def test_json_brings_back_the_same_tree(expression) -> None:
     assert type_of(again, SCHEMA) == type_of(expression, SCHEMA)
 
 
-@settings(max_examples=70, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=70, suppress_health_check=list(HealthCheck))
 @given(TREES)
 def test_the_line_is_the_code_that_builds_the_tree(expression) -> None:
     words = {

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 BEGIN = """
-import faulthandler, gc, sys, threading, time
+import faulthandler, gc, itertools, sys, threading, time
 import numpy as np, pyarrow as pa
 import penstock as pk
 from penstock.dataset.stores import arrow
 from penstock.feed import log
+from penstock.feed.host_arena import HostArena
 from penstock.feed.source import RowSource
 
 faulthandler.dump_traceback_later(30, exit=True)
@@ -37,11 +38,13 @@ def over():
 IN_A_POOL = """
 pk.write(pa.table({"a": np.arange(20_000)}), "memory://collected/one", block_bytes=4096)
 armed, done, read = threading.Event(), threading.Event(), arrow.ArrowStore.read_range
+calls, once = itertools.count(), iter([None])
+HostArena.gather_bytes = 64 * 8  # so that the first batch needs the first windows alone
 
 def collecting(self, *arguments):
-    time.sleep(0.02)
-    if armed.is_set():
-        armed.clear()
+    if next(calls) >= 30:
+        armed.wait(20)  # else all may be read before the iterator is dropped
+    if armed.is_set() and next(once, done) is None:
         assert not threading.current_thread().name.startswith("penstock")
         gc.collect()  # as the interpreter may at any moment; a reader waits for this very thread
         done.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.feed.arena import Orders, Room, turn_of
@@ -60,7 +60,6 @@ class AllAtOnce:
         return next(self._ready)
 
 
-@settings(deadline=None)
 @given(routes(), st.integers(1, 4))
 def test_resident_windows_are_the_order(route, together) -> None:
     table = DeviceWindows(route, CPU, None, 0, np.concatenate([[0], np.cumsum(route.order.blocks)]))
@@ -73,7 +72,6 @@ def test_resident_windows_are_the_order(route, together) -> None:
         assert table.index(runs).tolist() == expected(route, first, last)
 
 
-@settings(deadline=None)
 @given(routes(), st.integers(1, 4))
 def test_windows_in_slots_are_the_order_on_the_host_and_on_the_device(route, together) -> None:
     size, native = room(route), native_loops([])
@@ -101,7 +99,6 @@ def test_windows_in_slots_are_the_order_on_the_host_and_on_the_device(route, tog
         assert len(freed) == len(list(route.needs()))
 
 
-@settings(deadline=None)
 @given(routes(), st.integers(1, 4))
 def test_so_many_slots_are_enough(route, together) -> None:
     """A reader that fetches in the order of need, into as few slots as `most_windows` says, never starves a gather."""

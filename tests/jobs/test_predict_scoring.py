@@ -68,7 +68,7 @@ def scored(scoring: Scoring, batches: list[pa.RecordBatch]) -> list[pa.RecordBat
     return found + list(scoring.rest())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     counts=st.lists(st.integers(1, 9), max_size=12),
     size=st.integers(1, 20),
@@ -88,7 +88,7 @@ def test_rows_stay_beside_their_results_however_batches_are_cut(counts, size, ba
     assert model.most <= 3
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     counts=st.lists(st.integers(1, 9), max_size=8), size=st.integers(1, 20), odd=st.sets(st.integers(0, 50))
 )

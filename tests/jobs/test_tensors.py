@@ -427,7 +427,7 @@ def reference(value, kind, length, fill):
     return float(value) if kind.startswith("decimal") else value
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=tables())
 def test_whatever_the_schema_and_values_tensors_equal_collect(spark, table):
     ddl, kinds, lengths, rows, partitions = table

@@ -155,7 +155,7 @@ class TestValues:
             }
 
     @pytest.mark.timeout(120)
-    @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         rows=st.lists(
             st.tuples(

@@ -102,9 +102,7 @@ def test_spark_agrees_on_many_random_programs(spark) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_many_random_programs_agree() -> None:
-    @settings(
-        max_examples=LONG, deadline=None, suppress_health_check=EVERYTHING, phases=PHASES, database=None
-    )
+    @settings(max_examples=LONG, suppress_health_check=EVERYTHING, phases=PHASES, database=None)
     @given(programs())
     def run(source: str) -> None:
         check(source)

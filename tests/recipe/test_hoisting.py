@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as pk
@@ -40,7 +40,6 @@ class Counting(ArrowSource):
 
 @pytest.mark.parametrize("statistic", ["mean", "median", "mode"])
 @pytest.mark.parametrize("chain", list(CHAINS))
-@settings(deadline=None)
 @given(values=st.lists(NUMBERS, min_size=1, max_size=30).filter(lambda some: any(map(is_finite, some))))
 def test_the_moments_are_those_of_the_filled_column(
     statistic: str, chain: str, values: list[float | None]

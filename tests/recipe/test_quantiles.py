@@ -12,7 +12,7 @@ from penstock.backends.arrow.quantiles import QuantileSketch
 SHARES = [0.0, 0.001, 0.1, 0.25, 0.5, 0.75, 0.999, 1.0]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
+@settings(suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), max_size=40), max_size=12))
 def test_few_are_exact(parts: list[list[float]]) -> None:
     sketch = QuantileSketch()

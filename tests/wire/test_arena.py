@@ -6,7 +6,7 @@ import gc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.wire import arena as arena_module
@@ -57,7 +57,6 @@ ACTIONS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(ACTIONS)
 def test_any_order_of_writes_failures_and_rewinds(actions: list[tuple[str, int]]) -> None:
     arena, expected = Arena(), b""

@@ -183,7 +183,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[Script], dict[int, list[int]]]:
     return scripts, after
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(worlds(), st.randoms(use_true_random=False), st.booleans())
 def test_partitions_come_out_in_order(
     drawn: tuple[list[Script], dict[int, list[int]]], chance: random.Random, rude: bool

@@ -122,7 +122,7 @@ def check_refused(values: pa.Array, dtype: str, place: int, value: Any) -> BadVa
     return caught.value
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(arrays(), st.sampled_from(INTEGERS))
 def test_integers_are_exact_or_refused(given_array: tuple[str, list[Any], pa.Array], dtype: str) -> None:
     _, values, array = given_array
@@ -187,7 +187,7 @@ def test_float32_at_an_integers_bound(dtype: str) -> None:
     check_refused(pa.array([0.0, above], pa.float32()), dtype, 1, above)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(arrays(), st.sampled_from([name for name in FLOATS if name != "bfloat16"]))
 def test_floats_are_rounded_as_numpy_rounds(given_array: tuple[str, list[Any], pa.Array], dtype: str) -> None:
     source, values, array = given_array
@@ -199,7 +199,7 @@ def test_floats_are_rounded_as_numpy_rounds(given_array: tuple[str, list[Any], p
     np.testing.assert_array_equal(np.signbit(result), np.signbit(expected))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(arrays())
 def test_only_zero_and_one_become_bool(given_array: tuple[str, list[Any], pa.Array]) -> None:
     _, values, array = given_array
@@ -235,7 +235,7 @@ def check_bfloat16(result: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -
     )
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(arrays())
 def test_bfloat16_is_rounded_as_torch_rounds(given_array: tuple[str, list[Any], pa.Array]) -> None:
     source, values, array = given_array
@@ -261,7 +261,7 @@ def test_no_values_at_all(dtype: str) -> None:
     assert result.dtype == DTYPES[dtype].storage
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(
     st.lists(
         st.integers(-(10**24), 10**24) | st.sampled_from([n * 1000 + f for n in AROUND for f in (0, 1, 999)])
@@ -308,7 +308,7 @@ DAY = datetime.timedelta(days=1)
 EPOCH = datetime.datetime(1970, 1, 1)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.dates(), min_size=1), st.integers(0, 3))
 def test_dates_are_days(dates: list[datetime.date], skip: int) -> None:
     array = pa.array(dates, pa.date32()).slice(skip)
@@ -318,7 +318,7 @@ def test_dates_are_days(dates: list[datetime.date], skip: int) -> None:
     assert cast(array, "float64").tolist() == expected
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.lists(st.datetimes(), min_size=1), st.integers(0, 3), st.sampled_from([None, "UTC", "Europe/Berlin"])
 )
@@ -345,7 +345,7 @@ def test_a_timestamp_too_late_for_int32_is_refused() -> None:
     check_refused(late, "int32", 1, 2**31)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(st.booleans(), max_size=40), st.integers(0, 20), st.sampled_from(sorted(DTYPES)))
 def test_booleans_at_odd_offsets(values: list[bool], skip: int, dtype: str) -> None:
     result = cast(pa.array(values, pa.bool_()).slice(skip), dtype)

@@ -30,7 +30,7 @@ def decimals(draw: st.DrawFn) -> tuple[list[Decimal], pa.DataType]:
     return [Decimal(number).scaleb(-scale, EXACT) for number in numbers], make(precision, scale)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(drawn=decimals())
 def test_doubles_are_the_nearest(drawn: tuple[list[Decimal], pa.DataType]) -> None:
     numbers, kind = drawn
@@ -42,7 +42,7 @@ def distance(number: Decimal, single: Any) -> Fraction:
     return abs(Fraction(number) - Fraction(float(single)))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(drawn=decimals())
 def test_floats_are_the_nearest(drawn: tuple[list[Decimal], pa.DataType]) -> None:
     numbers, kind = drawn

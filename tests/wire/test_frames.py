@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.dtypes import DTYPES
@@ -38,7 +38,6 @@ def split(frame: bytes) -> tuple[Header, bytes]:
     return Header.decode(frame[LENGTH_BYTES : LENGTH_BYTES + length]), frame[LENGTH_BYTES + length :]
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**62), st.lists(SHAPES, max_size=4).map(tuple), LENGTHS)
 def test_a_data_header_comes_back(
     rows: int, shapes: tuple[tuple[int, ...] | None, ...], lengths: tuple[tuple[str, int, int], ...]
@@ -47,7 +46,6 @@ def test_a_data_header_comes_back(
     assert split(header.encode() + b"rest") == (header, b"rest")
 
 
-@settings(deadline=None)
 @given(st.builds(Summary, st.integers(0, 2**62), COUNTS, FAULTS))
 def test_a_summary_comes_back(summary: Summary) -> None:
     header, rest = split(closing_frame(summary))
@@ -73,7 +71,6 @@ def tensors(draw: st.DrawFn) -> tuple[Plan, int, list[np.ndarray | None]]:
     return Plan(tuple(plans)), rows, arrays
 
 
-@settings(deadline=None)
 @given(tensors())
 def test_the_bytes_are_those_announced(drawn: tuple[Plan, int, list[np.ndarray | None]]) -> None:
     plan, rows, arrays = drawn

@@ -183,7 +183,7 @@ def check(partition: tuple[Plan, list[tuple[list[list[Any]], pa.RecordBatch]], l
         assert array[there].tolist() == expected[there].tolist()
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(partitions(matrix=False))
 def test_columns_and_nested_lists(
     partition: tuple[Plan, list[tuple[list[list[Any]], pa.RecordBatch]], list[Any]],
@@ -191,7 +191,7 @@ def test_columns_and_nested_lists(
     check(partition)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(partitions(matrix=True))
 def test_pieces_side_by_side(
     partition: tuple[Plan, list[tuple[list[list[Any]], pa.RecordBatch]], list[Any]],

@@ -77,7 +77,7 @@ def filled(row: list[Any] | None, fill: int, shape: int | None, nulls: Counter[s
     return out
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(drawn=list_columns(), refused=st.booleans())
 def test_lists_of_any_layout_are_what_python_sees(drawn: tuple[pa.Array, int], refused: bool) -> None:
     column, depth = drawn
@@ -100,7 +100,7 @@ def test_lists_of_any_layout_are_what_python_sees(drawn: tuple[pa.Array, int], r
     assert packer.nulls == (+nulls if refused else Counter())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     rows=st.lists(st.none() | st.text(max_size=15), max_size=10),
     layout=st.sampled_from([*TEXT_LAYOUTS, "dictionary"]),
@@ -122,7 +122,7 @@ def test_strings_of_any_layout_are_their_utf8(
     assert packer.nulls["c"] == (column.null_count if fill is None else 0)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     rows=st.lists(st.none() | st.binary(min_size=3, max_size=3), max_size=10),
     layout=st.sampled_from([*BINARY_LAYOUTS, pa.binary(3)]),
