@@ -72,6 +72,10 @@ class Measured(NamedTuple):
     """GB/s of `preadv` right before it, where that was asked for."""
     bare: float = math.nan
     """Likewise of reading and copying."""
+    start: float = math.nan
+    """Seconds until the first batch was there."""
+    later: float = math.nan
+    """GB/s of the second half of its steps."""
 
 
 def epochs(
@@ -93,14 +97,27 @@ def epochs(
     for _ in range(count):
         floors = (read_floor(ds, threads), bare_floor(ds, threads)) if beside_floors else ()
         torch.cuda.synchronize()
-        began = time.perf_counter()
-        for _ in loader:
+        began, steps, first, half = time.perf_counter(), len(loader), math.nan, math.nan
+        for number, _ in enumerate(loader):
+            if not number:
+                torch.cuda.synchronize()
+                first = time.perf_counter()
+            if number == steps // 2:
+                half = time.perf_counter()
             until = time.perf_counter() + busy
             while busy and time.perf_counter() < until:
                 pass
         torch.cuda.synchronize()
-        seconds = time.perf_counter() - began
-        found.append(Measured(loader.stats.bytes / seconds / 1e9, loader.stats.waited / seconds, *floors))
+        ended, size, waited = time.perf_counter(), loader.stats.bytes / 1e9, loader.stats.waited
+        found.append(
+            Measured(
+                size / (ended - began),
+                waited / (ended - began),
+                *(floors or (math.nan, math.nan)),
+                first - began,
+                size * (1 - (steps // 2) / steps) / (ended - half),
+            )
+        )
     loader.close()
     return found
 
@@ -236,7 +253,12 @@ def main() -> None:
                         name = f"batch {batch}"
                         show(name, epochs(ds, batch, threads, given.epochs, beside_floors=True))
                     show("batch 8192, 0.1 ms of Python in each step", epochs(ds, 8192, threads, 3, busy=1e-4))
-                    show("batch 8192, every block checked", epochs(ds, 8192, threads, 1, verify=True))
+                    (checked,) = epochs(ds, 8192, threads, 1, verify=True)
+                    show("batch 8192, every block checked", [checked])
+                    print(
+                        f"    first batch after {checked.start:.2f} s, second half {checked.later:.1f} GB/s",
+                        flush=True,
+                    )
                 threads = given.threads[-1]
                 show("batch 8192, cached on the host", epochs(ds, 8192, threads, 3, cache="host"))
                 for batch in (8192, 65536):
