@@ -13,20 +13,37 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import penstock as pk
 from penstock.errors import DatasetError
-from penstock.feed import mapped, source
+from penstock.feed import limits, mapped
 
 SECONDS = 60
 
 
-def child(loader, iterator) -> None:
-    signal.alarm(SECONDS)
+def anew(loader) -> None:
     loader.set_epoch(0)
     print("anew", sum(len(batch["y"]) for batch in loader), flush=True)
+
+
+def child(loader, iterator) -> None:
+    signal.alarm(SECONDS)
+    close = mapped._Region.close
+
+    def slowly(region) -> None:
+        """Two that begin at once are to meet, before what was the other process's is given back."""
+        time.sleep(0.1)
+        close(region)
+
+    mapped._Region.close = slowly
+    begun = [threading.Thread(target=anew, args=(loader,)) for _ in range(2)]
+    for each in begun:
+        each.start()
+    for each in begun:
+        each.join()
     try:
         for _ in iterator:
             pass
@@ -62,7 +79,7 @@ def main() -> None:
     iterator = iter(loader)
     rows = sum(len(next(iterator)["y"]) for _ in range(5))
     leases = loader._place._mapped.leases
-    with held(leases._changed, source.KEPT._lock, loader._place._buffers._lock):
+    with held(leases._changed, limits.FILES._lock, loader._place._mapped._lock, loader._place._buffers._lock):
         process = os.fork()
     if process == 0:
         child(loader, iterator)

@@ -56,9 +56,13 @@ def on_the_device(ds: pk.Dataset, settings: Settings, tensors: list[str]) -> Loa
     return Loader(ds.snapshot, specs, settings, place)
 
 
+def on_the_host(ds: pk.Dataset, settings: Settings, tensors: list[str]) -> Loader:
+    return numpy_loader(ds.snapshot, chosen_specs(ds.snapshot, tensors), settings)
+
+
 def assert_same(ds: pk.Dataset, settings: Settings, tensors: list[str], epochs: int = 3) -> None:
     ours = on_the_device(ds, settings, tensors)
-    host = numpy_loader(ds.snapshot, chosen_specs(ds.snapshot, tensors), replace(settings, cache=None))
+    host = on_the_host(ds, replace(settings, cache=None), tensors)
     for _ in range(epochs):
         for mine, theirs in zip(ours, host, strict=True):
             assert mine.keys() == theirs.keys()
@@ -150,6 +154,39 @@ def test_a_closed_loader_holds_no_memory_before_the_collector_comes(dataset: pk.
         loader.close()
         assert sends() is None
         assert windows() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("tensors", [["id", "v"], ["tokens"]])
+@pytest.mark.parametrize("left", ["whole", "early", "under way"])
+@pytest.mark.parametrize("where", ["host", "device"])
+def test_memory_is_freed_when_an_epoch_ends_however_it_does(
+    dataset: pk.Dataset, tensors: list[str], left: str, where: str
+) -> None:
+    """Not when the collector comes, which trainings turn off. A whole epoch's is kept until the loader is closed."""
+    settings = Settings(100, rank=0, world=1, lanes=4)
+    make = {"host": on_the_host, "device": on_the_device}[where]
+    loader = make(dataset, settings, tensors)
+    gc.collect()
+    gc.disable()
+    try:
+        batches = iter(loader)
+        next(batches)
+        # What only the epoch under way has: its generator's frame knows it.
+        epoch = batches.gi_frame.f_locals["epoch"]
+        held = weakref.ref(epoch), weakref.ref(epoch._arena._ragged._orders), weakref.ref(epoch._readers)
+        del epoch
+        if left == "under way":
+            loader.close()
+        if left != "early":
+            for _ in batches:
+                pass
+        if left == "whole":
+            loader.close()
+        batches.close()
+        del batches
+        assert [each() for each in held] == [None, None, None]
     finally:
         gc.enable()
 

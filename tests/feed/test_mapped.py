@@ -19,7 +19,7 @@ from slow_writes import wait_for
 
 import penstock as pk
 from penstock.errors import CorruptError, StorageError
-from penstock.feed import leases, mapped, native_loops, source
+from penstock.feed import leases, limits, mapped, native_loops
 from penstock.feed.host_arena import HostArena
 from penstock.feed.leases import Leases
 from penstock.feed.loader import Loader
@@ -167,7 +167,7 @@ def held_arena(loader: Loader) -> HostArena:
 
 def test_few_files_may_be_open(tmp_path: Path, maps: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapped, "most_open_files", lambda: 4)
-    monkeypatch.setattr(source, "most_open_files", lambda: 4)
+    monkeypatch.setattr(limits, "most_open_files", lambda: 4)
     ds = pk.write(table(), tmp_path / "ds", shards=9, block_bytes=BLOCK)
     loader = ds.numpy(100)
     most = 0
@@ -179,6 +179,43 @@ def test_few_files_may_be_open(tmp_path: Path, maps: list[bool], monkeypatch: py
         assert np.array_equal(np.sort(np.concatenate(seen)), np.arange(ROWS))
     assert maps == [False]
     assert most <= 4 + loader.settings.threads, "four that stay open, and those that are being read"
+
+
+def test_maps_are_counted_over_all_loaders(
+    ds: pk.Dataset, maps: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MOST_MAPS", 3 * len(ds.shards))  # there are two tensors
+    first, second = ds.numpy(100), ds.numpy(100)
+    iterator = iter(first)
+    next(iterator)
+    assert sum(len(batch["y"]) for batch in second) == ROWS
+    assert maps == [True, False]
+    iterator.close()
+    assert limits.MAPS._count == 0
+
+
+def test_an_interrupt_while_it_is_mapped_leaves_nothing(
+    ds: pk.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, interrupted = MappedRows._map, []
+
+    def interrupting(self: MappedRows) -> None:
+        original(self)
+        if not interrupted:
+            interrupted.append(self)
+            raise KeyboardInterrupt
+
+    loader = ds.numpy(100)
+    assert sum(len(batch["y"]) for batch in loader) == ROWS
+    assert loader._place._mapped is not None
+    monkeypatch.setattr(MappedRows, "_map", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(loader))
+    assert interrupted
+    ended()
+    assert left_over(ds) == []
+    assert (limits.MAPS._count, limits.FILES._count) == (0, 0)
+    assert sum(len(batch["y"]) for batch in loader) == ROWS
 
 
 def test_without_leases_rows_are_read(

@@ -32,7 +32,7 @@ def native() -> NativeLoops:
     return found
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.integers(1, 20_000), st.lists(st.integers(0, 2**32 - 1), min_size=ROUNDS, max_size=ROUNDS))
 def test_windows_are_permuted_alike(native: NativeLoops, rows: int, keys: list[int]) -> None:
     ours = native.permutation(rows, np.array(keys))
@@ -54,7 +54,6 @@ def lanes_of_runs(draw) -> tuple:
     return np.array(starts), np.array(lengths), lanes, low, draw(st.integers(low, lanes * rows))
 
 
-@settings(deadline=None)
 @given(lanes_of_runs())
 def test_lanes_are_interleaved_alike(native: NativeLoops, wanted: tuple) -> None:
     numbers = np.random.default_rng(0).integers(0, 2**60, 1060)
@@ -150,7 +149,7 @@ def runs_of_values(draw) -> tuple:
     return sizes, arrays, end + 2
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(runs_of_values(), st.sampled_from(["uint8", "int32", "float64"]), st.sampled_from([(), (3,)]))
 def test_runs_of_values_are_taken_alike(native: NativeLoops, wanted: tuple, dtype: str, shape: tuple) -> None:
     sizes, (source, starts, lengths, targets), size = wanted
@@ -302,3 +301,39 @@ def test_what_does_not_compile_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch,
     finally:
         for made in MADE:
             made.cache_clear()
+
+
+FORK = """
+import os, signal, sys, threading, time
+import numpy as np, pyarrow as pa
+import penstock as pk
+from penstock.feed import native_loops
+
+native_loops.PAYS_FROM = 0
+loader = pk.write(pa.table({"a": np.arange(1000)}), sys.argv[1]).numpy(100)
+
+def rows():
+    return sorted(row for batch in loader for row in batch["a"].tolist()) == list(range(1000))
+
+made = threading.Thread(target=rows)
+made.start()
+while not native_loops._MAKING.lock.locked():
+    time.sleep(0.001)
+process = os.fork()
+if process == 0:
+    signal.alarm(60)
+    print(rows(), native_loops.native_loops([8]), flush=True)
+    os._exit(0)
+assert os.waitpid(process, 0)[1] == 0
+made.join()
+print(rows(), native_loops.native_loops([8]) is not None)
+"""
+
+
+def test_a_fork_while_it_is_made_does_without(tmp_path: Path) -> None:
+    """Nobody there gives up the locks of the compiler, which it would wait for."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORK, str(tmp_path)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["True None", "True True"]

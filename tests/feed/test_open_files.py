@@ -11,7 +11,7 @@ import resource, sys
 import numpy as np, pyarrow as pa
 import penstock as pk
 from penstock.feed import mapped
-from penstock.feed.source import KEPT
+from penstock.feed.limits import FILES
 
 mapped.LEAST_BUFFER = 0
 SHARDS, WIDTH = 40, 512
@@ -26,17 +26,17 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (2 * SHARDS, resource.getrlimit(resou
 ids = [number for batch in first for number in batch["y"]]
 assert sorted(ids) == list(range(rows)), len(ids)
 assert first._place._mapped is not None
-assert KEPT._count == 0, KEPT._count
+assert FILES._count == 0, FILES._count
 
 # Two at once: the second reads.
 iterator = iter(first)
 next(iterator)
-assert KEPT._count == SHARDS, KEPT._count
+assert FILES._count == SHARDS, FILES._count
 ids = [number for batch in second for number in batch["y"]]
 assert sorted(ids) == list(range(rows)), len(ids)
 assert second._place._mapped is None
 iterator.close()
-assert KEPT._count == 0, KEPT._count
+assert FILES._count == 0, FILES._count
 """
 
 

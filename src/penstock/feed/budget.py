@@ -50,9 +50,19 @@ class Budget:
     """Slots with which it goes nearly as well: an arena that has so many is not made anew."""
     rows: int
     """Of a slot."""
+    window_row: int
+    """Bytes of a row of a slot."""
     bytes: int
     readers: int
     """Threads that read."""
+
+    def bytes_with(self, slots: int, rows: int) -> int:
+        """Likewise with so many slots of so many rows, where there are more than were asked for.
+
+        >>> Budget(1, slots=4, enough=4, rows=100, window_row=8, bytes=5000, readers=1).bytes_with(8, 100)
+        8200
+        """
+        return self.bytes + max(slots * rows - self.slots * self.rows, 0) * self.window_row
 
 
 def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budget:
@@ -75,7 +85,7 @@ def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budg
         of_readers = (costs.staged + costs.decoded) * readers // threads
         size = slots * _window(costs, rows) + of_readers + costs.gathers * together * step
         enough = min(most + costs.at_once * readers, slots)
-        found = Budget(together, slots, enough, rows, size, readers)
+        found = Budget(together, slots, enough, rows, _window(costs, 1), size, readers)
         if memory is None or found.bytes <= memory:
             return found
         if ahead > least:

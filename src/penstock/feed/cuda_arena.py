@@ -14,12 +14,14 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.feed.arena import OpenRun, Room, Runs
+from penstock.feed.batch_tensors import plain_tensors
 from penstock.feed.cuda_calls import CudaCalls
 from penstock.feed.cuda_sends import Sends
 from penstock.feed.device_cache import DeviceCache
@@ -146,6 +148,9 @@ class CudaArena:
         self._specs = {spec.name: spec for spec in specs}
         self._fixed = [spec for spec in specs if not spec.ragged]
         self._tensors = cache.tensors if cache is not None else self._slot_memory(room.slots)
+        # Readers write on streams of their own, and torch may still have work with this memory on the current one: of
+        # who had it before, or, where it is to be deterministic, filling it.
+        calls.settle()
         self._flat = [self._tensors[spec.name].reshape(-1).view(torch.uint8) for spec in self._fixed]
         self._row_bytes = [spec.row_bytes for spec in self._fixed]
         self._stages: dict[int, Stage] = {}
@@ -154,7 +159,7 @@ class CudaArena:
         self._stage_bytes = max(row, STAGE_BYTES)
         self._kernel = row_kernel(device)
         self._windows: DeviceWindows | None = None
-        self._ragged = RaggedSlots(specs, room.slots, room.rows, self._pinned_values, cached)
+        self._ragged = RaggedSlots(specs, room.slots, room.rows, partial(_pinned_values, calls), cached)
         self._choice, self._loops = choice, NUMPY
         self._stream: Any = calls.stream()
         self._sends = Sends(calls, self._stream, device)
@@ -283,12 +288,6 @@ class CudaArena:
                 batch |= part
         return batches
 
-    def _pinned_values(self, name: str, count: int, spec: TensorSpec) -> Array:
-        """Where ragged values are gathered: out of torch's pool, which gets it back after the copy."""
-        size = count * spec.row_bytes
-        found = self._calls.pinned(size)[:size].numpy().view(DTYPES[spec.dtype].storage)
-        return np.asarray(found.reshape(count, *spec.shape))
-
     def _placed(self, array: Array, dtype: str) -> Any:
         """On the gathering stream, from pinned memory, so that the host goes on."""
         tensor = as_torch(array, dtype)
@@ -333,17 +332,21 @@ class CudaArena:
         stream = self._calls.current()
         self._calls.wait(stream, self._ready)
         told: set[int] = set()
-        for tensor in itertools.chain.from_iterable(map(_tensors, batches)):
+        for tensor in itertools.chain.from_iterable(map(plain_tensors, batches)):
+            if not tensor.is_cuda:
+                continue
             # Batches of one gather share its memory: telling once is enough.
             memory = tensor.untyped_storage().data_ptr()
-            if tensor.is_cuda and memory not in told:
+            if memory not in told:
                 told.add(memory)
                 tensor.record_stream(stream)
 
     def rest(self) -> None:
         """Wait for the readers' copies: whoever frees this memory later need not know of them."""
-        for stage in self._stages.values():
-            stage.settle()
+        # In the context of the device: this may be a thread that has none.
+        with self.beside():
+            for stage in self._stages.values():
+                stage.settle()
 
     def close(self) -> None:
         """Let go of the memory, once nothing uses it."""
@@ -353,8 +356,16 @@ class CudaArena:
         self._stages.clear()
         self._landed.clear()
         self._under_way.clear()
+        self._ragged.close()
         self._sends.close()
         self._windows = None
+
+
+def _pinned_values(calls: CudaCalls, name: str, count: int, spec: TensorSpec) -> Array:
+    """Where ragged values are gathered: out of torch's pool, which gets it back after the copy."""
+    size = count * spec.row_bytes
+    found = calls.pinned(size)[:size].numpy().view(DTYPES[spec.dtype].storage)
+    return np.asarray(found.reshape(count, *spec.shape))
 
 
 def give_pinned_back() -> None:
@@ -366,19 +377,3 @@ def give_pinned_back() -> None:
     # A loader that never came to the device has pinned nothing.
     if empty is not None and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         empty()
-
-
-def _tensors(batch: Any) -> list[Any]:
-    """The plain tensors of a batch, however a transform nested them."""
-    import torch
-    from torch.utils import _pytree
-
-    found: list[Any] = []
-    for leaf in _pytree.tree_leaves(batch):
-        if isinstance(leaf, Ragged):
-            found += [leaf.values, leaf.offsets]
-        elif isinstance(leaf, torch.Tensor) and leaf.is_nested:
-            found += [leaf.values(), leaf.offsets()]  # type: ignore[attr-defined]
-        else:
-            found.append(leaf)
-    return [each for each in found if isinstance(each, torch.Tensor)]

@@ -18,6 +18,8 @@ from penstock.feed.pieces import Piece
 
 DRIVER = "libcuda.so.1"
 DISABLE_TIMING = 2
+CAPTURE_RELAXED = 2
+"""Without it, a training that captures a graph forbids all other threads to wait for an event."""
 
 
 Copy = Callable[[int, int, int], None]
@@ -160,6 +162,8 @@ class DriverCalls(TorchCalls):
         self._destroy.argtypes = [pointer]
         self._enter = self._quick.cuCtxSetCurrent
         self._enter.argtypes = [pointer]
+        self._exchange_mode = self._quick.cuThreadExchangeStreamCaptureMode
+        self._exchange_mode.argtypes = [ctypes.POINTER(ctypes.c_int)]
         self._push = self._quick.cuCtxPushCurrent_v2
         self._push.argtypes = [pointer]
         self._pop = self._quick.cuCtxPopCurrent_v2
@@ -172,8 +176,10 @@ class DriverCalls(TorchCalls):
             raise OSError("the driver has no context in this thread")
 
     def enter(self) -> None:
-        """Use the context of the thread that made this."""
+        """Use the context of the thread that made this, also while another thread captures a graph."""
         _check("cuCtxSetCurrent", self._enter(self._context))
+        mode = ctypes.c_int(CAPTURE_RELAXED)
+        _check("cuThreadExchangeStreamCaptureMode", self._exchange_mode(ctypes.byref(mode)))
 
     def copier(self, target: Any, source: Any, stream: Any) -> Copy:
         """By addresses, which are asked for once."""

@@ -176,7 +176,7 @@ class Dataset:
         tensor `NAME_length`; with `nested=True` as torch's nested tensors in the jagged layout.
 
         `verify`: check every block's bytes the first time they are read. `transform`: a function of the batch; on a
-        GPU it runs beside the training, on the stream that gathers.
+        GPU it runs beside the training, on the stream that gathers. It may return tensors in whatever holds them.
 
         `log`: a file that gets a line about the feed each second, and what `loader.note` is told, for `pk.report`. With
         several ranks each has its own, `log-rank0.jsonl` for "log.jsonl"; a run that goes on appends to it.

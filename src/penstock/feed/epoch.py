@@ -42,6 +42,7 @@ class KeptArena:
     def __init__(self) -> None:
         self._held: deque[tuple[Arena, Ahead | None]] = deque()
         """What is put in and taken out in one piece, since iterators may end in other threads; one, as a rule."""
+        self._over = False
 
     @property
     def ahead(self) -> Ahead | None:
@@ -64,12 +65,18 @@ class KeptArena:
         return None, None
 
     def put(self, arena: Arena, ahead: Ahead | None = None) -> None:
-        """Keep it, in place of any other."""
-        self.close()
+        """Keep it, in place of any other; free it, where nobody will ask any more."""
+        self._free()
         self._held.append((arena, ahead))
+        if self._over:  # asked last, since another thread may say so meanwhile
+            self._free()
 
     def close(self) -> None:
-        """Free it."""
+        """Free it, and whatever is put in from now on by epochs that are still under way."""
+        self._over = True
+        self._free()
+
+    def _free(self) -> None:
         while self._held:
             try:
                 self._held.pop()[0].close()
@@ -114,7 +121,7 @@ class Epoch:
         given = budget(route, costs, settings.threads, settings.memory)
         self._together = given.together
         enough, room = (Room(slots, given.rows, settings.window + 1) for slots in (given.enough, given.slots))
-        stats.memory, stats.threads = given.bytes, given.readers
+        stats.threads = given.readers
         self._readers: Readers | None = None
         self._under_way: deque[_Group] = deque()
         """Begun, and not handed over."""
@@ -130,6 +137,7 @@ class Epoch:
             # A larger one than would be made serves too, but for who says how much memory there is.
             arena, ahead = kept.take(enough, None if settings.memory is None else room, serves)
             self._arena = arena or place.arena(room, in_place)
+            stats.memory = given.bytes_with(self._arena.room.slots, self._arena.room.rows)
             there = ahead.windows if ahead is not None and ahead.route == route else []
             self._prepare(given.readers, there)
         except BaseException:
@@ -165,10 +173,14 @@ class Epoch:
         """What the next epoch needs; worked out when somebody asks, by a reader that has nothing else to do."""
         if self._following is None or not self._arena.lasting:
             return
-        route = self._following()
-        if int(route.windows.rows.max(initial=0)) <= self._arena.room.rows:
-            self._next_route = route
-            yield from route.needs()
+        try:
+            route = self._following()
+            if int(route.windows.rows.max(initial=0)) <= self._arena.room.rows:
+                self._next_route = route
+                yield from route.needs()
+        except Exception:
+            # The epoch it belongs to works it out anew, and meets what went wrong; the rows of this one are all right.
+            return
 
     def _read(self, reader: int, runs: Sequence[Run]) -> None:
         arena = self._arena
@@ -312,12 +324,19 @@ class Epoch:
         try:
             self._source.close()
         finally:
-            if self._whole:
-                self._arena.rest()
-                ahead = [] if self._readers is None else self._readers.ahead
-                self._kept.put(self._arena, Ahead(self._next_route, ahead) if ahead else None)
-            else:
-                self._arena.close()
+            ahead = [] if self._readers is None else self._readers.ahead
+            # They know the epoch: only the collector would free what it holds, and memory is not to wait for that.
+            self._readers = None
+            del self._assembly
+            kept = False
+            try:
+                if self._whole:
+                    self._arena.rest()
+                    self._kept.put(self._arena, Ahead(self._next_route, ahead) if ahead else None)
+                    kept = True
+            finally:
+                if not kept:
+                    self._arena.close()
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

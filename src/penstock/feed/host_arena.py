@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.dataset.forks import in_forks
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.feed.arena import OpenRun, Orders, Room, Runs, turn_of
 from penstock.feed.cache import RowsInPlace
@@ -51,6 +52,11 @@ class Buffers:
 
     def __init__(self) -> None:
         self._kept: dict[str, list[Array]] = {}
+        self._lock = threading.Lock()
+        in_forks(self)
+
+    def forked(self) -> None:
+        """Who held the lock perhaps is not there."""
         self._lock = threading.Lock()
 
     def take(self, name: str, rows: int, spec: TensorSpec) -> Array:
@@ -246,3 +252,5 @@ class HostArena:
         """Let go of the memory."""
         self._tensors = {}
         self._bytes.clear()
+        self._ragged.close()
+        self._orders = Orders(0, 0)

@@ -22,7 +22,7 @@ from pathlib import Path
 from penstock.dataset.manifest import Shard
 from penstock.errors import CorruptError, StorageError
 from penstock.feed.ending import wait_out
-from penstock.feed.source import KEPT
+from penstock.feed.limits import FILES
 from penstock.feed.stages import Worker
 
 try:
@@ -92,12 +92,12 @@ class Leases:
 
     def _open(self, shard: Shard) -> None:
         # Counted with what readers keep open: both together may have half of what the process may.
-        if not KEPT.take():
+        if not FILES.take():
             raise NoLease("so many files are open already")
         try:
             file = os.open(os.path.join(self._folder, shard.file), os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            KEPT.give_back(1)
+            FILES.give_back(1)
             raise NoLease(str(error)) from None  # who reads it says what is wrong
         self.files.append(file)
         _check_file_system(file)
@@ -202,7 +202,7 @@ class Leases:
                 with suppress(OSError):
                     fcntl.fcntl(file, LEASE, fcntl.F_UNLCK)
             os.close(file)
-            KEPT.give_back(1)
+            FILES.give_back(1)
 
 
 def _lease(file: int) -> None:

@@ -196,8 +196,8 @@ class Loader:
 
     def close(self) -> None:
         """Free the memory that is kept for the next epoch, and the cache; the next epoch makes them anew."""
+        # An epoch under way gives its arena to the old one, which frees it.
         self._kept.close()
-        # An epoch under way gives its arena to the old one, which nobody looks at any more.
         self._kept = KeptArena()
         self._place.close()
 

@@ -16,19 +16,21 @@ import mmap
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import numpy as np
 
+from penstock.dataset.forks import in_forks
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.errors import StorageError
 from penstock.feed.cache import Source
 from penstock.feed.leases import Leases, NoLease
+from penstock.feed.limits import MAPS, most_open_files
 from penstock.feed.route import Fetch, Need
 from penstock.feed.row_loops import Blocks, RowLoops
-from penstock.feed.source import BlockCheck, Straight, buffer_places, is_direct, most_open_files
+from penstock.feed.source import BlockCheck, Straight, buffer_places, is_direct
 from penstock.wire.ragged import Ragged
 
 WIDE = 512
@@ -39,8 +41,6 @@ WIDE_SHARE = 0.9
 LEAST_BUFFER = 1 << 20
 """Bytes of a block in a tensor (in all narrow ones, their mean); below it so much of what is mapped are neighbours that
 `memory` would not hold, and bringing pages in and letting them go costs as much as reading."""
-MOST_MAPS = 10_000
-"""The system allows a process some 65,000, and a map may count twice."""
 POPULATE_READ = 22
 """MADV_POPULATE_READ, of Linux 5.14 and later: an error where touching the pages would end the process."""
 PAGE = mmap.PAGESIZE
@@ -127,12 +127,15 @@ class MappedRows:
         self._offsets = {spec.name: snapshot.index.buffers[:, places[spec.name]]["offset"] for spec in specs}
         # As plain numbers: single elements of arrays are slow, and readers share one interpreter.
         self._shards: list[int] = snapshot.index.shard.tolist()
-        self._users, self._process = 0, os.getpid()
+        self._users = 0
         # Of one thread several times: the collector may end another iterator while this one begins.
         self._lock = threading.RLock()
+        self._opened = ExitStack()
+        """What is to be given back when nobody iterates any more."""
         self._regions: dict[str, _Region] = {}
         self._blocks: dict[str, Blocks] = {}
         self._bits = int(snapshot.index.rows.max()).bit_length()
+        in_forks(self)
 
     @staticmethod
     def over(snapshot: Snapshot, specs: Sequence[TensorSpec], narrow: bool) -> MappedRows | None:
@@ -140,13 +143,12 @@ class MappedRows:
 
         `narrow`: whether narrow rows may gain too, as they do where machine code gathers them.
         """
-        if not is_direct(snapshot, specs) or not snapshot.manifest.shards:
+        if not is_direct(snapshot, specs) or not len(snapshot.index):
             return None
         sizes, rows = [spec.row_bytes for spec in specs], int(snapshot.index.rows.max())
         if not all(sizes) or not (_gain(sizes, rows) or (narrow and _gain_narrow(sizes, rows))):
             return None
-        shards = len(snapshot.manifest.shards)
-        if shards * len(specs) > MOST_MAPS or shards > most_open_files():
+        if len(snapshot.manifest.shards) > most_open_files():
             return None
         found = MappedRows(snapshot, specs)
         if any((found._offsets[spec.name] % spec.row_bytes).any() for spec in specs):
@@ -160,49 +162,49 @@ class MappedRows:
 
     def open(self) -> None:
         """Map everything, unless another iterator has."""
-        if self._process != os.getpid():
-            self._begin_anew()
         with self._lock:
+            # Nothing is left then, but in a process that was forked: what is there is the other's.
             if not self._users:
-                self._map()
+                self._opened.close()
+                try:
+                    self._map()
+                except BaseException:
+                    self._opened.close()
+                    raise
             self._users += 1
 
-    def _begin_anew(self) -> None:
-        """In a process that was forked: those who use the maps, and have the lock perhaps, are the other's."""
-        self._process, self._users, self._lock = os.getpid(), 0, threading.RLock()
-        if self._regions:
-            self._unmap()
+    def forked(self) -> None:
+        """Those who use the maps, and have the lock perhaps, are the other process's."""
+        self._users, self._lock = 0, threading.RLock()
 
     def _map(self) -> None:
         shards = self._manifest.shards
+        maps = len(shards) * len(self._specs)
+        if not MAPS.take(maps):
+            raise NoLease("so much is mapped already")
+        self._opened.callback(MAPS.give_back, maps)
         self.leases = Leases(self._folder, shards)
-        try:
-            libc = _libc()
-            for spec in self._specs:
-                region = _Region(libc, spec, [shard.bytes for shard in shards], self.leases.files)
-                self._regions[spec.name] = region
-                starts = region.starts[self._index.shard] + self._offsets[spec.name].astype(np.int64)
-                first_rows, addresses = starts // spec.row_bytes, starts + region.base
-                self._blocks[spec.name] = Blocks(self._bits, region.array(), first_rows, addresses)
-            if error := next(iter(self._regions.values())).populate(0, 1):
-                raise NoLease(os.strerror(error))
-        except BaseException:
-            self._unmap()
-            raise
-
-    def _unmap(self) -> None:
-        self._blocks.clear()
-        for region in self._regions.values():
-            region.close()
-        self._regions.clear()
-        self.leases.close()
+        self._opened.callback(self.leases.close)
+        libc = _libc()
+        for spec in self._specs:
+            region = _Region(libc, spec, [shard.bytes for shard in shards], self.leases.files)
+            self._opened.callback(region.close)
+            self._regions[spec.name] = region
+            starts = region.starts[self._index.shard] + self._offsets[spec.name].astype(np.int64)
+            first_rows, addresses = starts // spec.row_bytes, starts + region.base
+            self._blocks[spec.name] = Blocks(self._bits, region.array(), first_rows, addresses)
+        # Whoever looks for rows later finds none, rather than addresses that may be somebody else's.
+        self._opened.callback(self._regions.clear)
+        self._opened.callback(self._blocks.clear)
+        if error := self._regions[self._specs[0].name].populate(0, 1):
+            raise NoLease(os.strerror(error))
 
     def close(self) -> None:
         """Give addresses and files back, when nobody iterates any more."""
         with self._lock:
             self._users -= 1
             if not self._users:
-                self._unmap()
+                self._opened.close()
 
     def bases(self, need: Need) -> Array:
         """Block by block: tensors begin at places of their own, which would be an order of its own for each."""
@@ -289,7 +291,9 @@ class MappedSource:
         self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None = None
     ) -> dict[str, Ragged]:
         """Nothing is copied; a block that is to be checked, and was asked for in part, is read for that."""
-        self.bytes_read += self._rows.bring(fetch)
+        # Not in one statement: what other threads add while it is brought in would be lost.
+        brought = self._rows.bring(fetch)
+        self.bytes_read += brought
         if check is not None:
             self._rows.check(fetch, check)
         else:

@@ -7,12 +7,14 @@ beforehand is a few moves instead of a call. `LoopChoice` says when that pays.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from penstock.dataset.forks import in_forks
 from penstock.dtypes import Array
 from penstock.feed.order import ROUNDS, grid
 from penstock.feed.row_loops import NUMPY, Blocks, RowLoops
@@ -131,16 +133,34 @@ def native_loops(row_sizes: Sequence[int], ragged: bool = False) -> NativeLoops 
     return NativeLoops(permute, interleave, takes, _take_runs() if ragged else None)
 
 
+class _Making:
+    """Whether machine code can be made: in a process that was forked meanwhile, nobody gives up numba's own locks."""
+
+    def __init__(self) -> None:
+        self.usable, self.lock = True, threading.Lock()
+        in_forks(self)
+
+    def forked(self) -> None:
+        """Who was at it is not there."""
+        self.usable, self.lock = self.usable and not self.lock.locked(), threading.Lock()
+
+
+_MAKING = _Making()
+
+
 def _compiled(signature: str, make: Callable[[], Callable[..., None]]) -> Any:
     """A function as machine code that runs without the interpreter; None if it cannot be had."""
-    # Whatever it is that numba cannot do here, NumPy can; some versions refuse to be imported.
-    try:
-        import numba
+    with _MAKING.lock:
+        if not _MAKING.usable:
+            return None
+        # Whatever it is that numba cannot do here, NumPy can; some versions refuse to be imported.
+        try:
+            import numba
 
-        disabled = getattr(numba.config, "DISABLE_JIT", False)
-        return None if disabled else numba.njit(signature, nogil=True)(make())
-    except Exception:
-        return None
+            disabled = getattr(numba.config, "DISABLE_JIT", False)
+            return None if disabled else numba.njit(signature, nogil=True)(make())
+        except Exception:
+            return None
 
 
 @cache

@@ -5,7 +5,6 @@ A place makes arenas and knows what a row costs there. `penstock.feed.epoch` fil
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.dataset.snapshot import Snapshot
@@ -74,7 +73,6 @@ class HostPlace:
         self._choice = LoopChoice(sizes, row_bytes(snapshot, specs), ragged=len(sizes) < len(specs))
         self._asked: set[bool] = set()
         """With and without narrow rows: whether it is known that they can, or cannot, be gathered out of a map."""
-        self._process = os.getpid()
 
     def costs(self, threads: int) -> Costs:
         """Rows, their order beside them, and what readers decode."""
@@ -85,9 +83,6 @@ class HostPlace:
 
     def begin(self, source: Source, rows: int, ranks: int) -> tuple[Source, RowsInPlace | None]:
         """Behind the cache, or the map: where that pays from now on, and as long as it can be had."""
-        if self._process != os.getpid():
-            # Forked: a thread that is not there may hold the lock of what batches are gathered into.
-            self._process, self._buffers = os.getpid(), Buffers()
         self._choice.begin(rows)
         if self._wanted is not None:
             cache = self._cache = self._cache or HostCache(self._snapshot, self._specs, ranks)
@@ -163,6 +158,7 @@ class CudaPlace:
 
     def begin(self, source: Source, rows: int, ranks: int) -> tuple[Source, RowsInPlace | None]:
         """Ragged tensors are gathered on the host, and have no place on the device, so their cache is the host's."""
+        self._device = _numbered(self._device)
         if any(spec.ragged for spec in self._specs):
             self._choice.begin(rows)
         on_host = tuple(spec for spec in self._specs if self._wanted == "host" or spec.ragged)
@@ -203,3 +199,10 @@ class CudaPlace:
 
         self._on_host = self._on_device = None
         give_pinned_back()
+
+
+def _numbered(device: torch.device) -> torch.device:
+    """The device that is meant where no number is said: the one that is current now, and from now on the same one."""
+    import torch
+
+    return torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else device

@@ -60,6 +60,10 @@ class RaggedSlots:
         index = self._orders.index(runs, loops)
         return {name: tensor.take(index, self._memory, loops) for name, tensor in self._tensors.items()}
 
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._tensors, self._orders = {}, Orders(0, 0)
+
 
 class _RaggedTensor:
     """One tensor's rows in all slots."""
@@ -78,10 +82,6 @@ class _RaggedTensor:
         # Pieces of a window that was never whole may be there too.
         self.pieces[slot] = {}
         values = [piece.values[piece.offsets[0] : piece.offsets[-1]] for piece in pieces]
-        for piece, each in zip(pieces, values, strict=True):
-            # They are copied from address to address, and plain files may say whatever they like.
-            if len(each) != piece.offsets[-1] - piece.offsets[0] or (np.diff(piece.offsets) < 0).any():
-                raise ValueError(f"rows of {self.spec.name!r} reach past its values")
         # A view holds the whole block that the piece was cut from, which nobody counts, unless it is a cache's anyway.
         view = self._cached and len(values) == 1
         self._values[slot] = np.ascontiguousarray(values[0]) if view else np.concatenate(values)

@@ -24,6 +24,7 @@ from penstock.dataset.manifest import Shard
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.errors import CorruptError, StorageError
+from penstock.feed.limits import FILES
 from penstock.feed.route import Fetch
 from penstock.wire.ragged import Packed, Ragged
 
@@ -97,49 +98,6 @@ def buffer_places(snapshot: Snapshot) -> dict[str, int]:
         found[spec.name] = place
         place += 1 + spec.ragged
     return found
-
-
-def most_open_files() -> int:
-    """How many shards may be open at a time: half of what the process may have; the rest is the user's."""
-    try:
-        import resource
-    except ImportError:  # not Unix
-        return 256
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1 << 20 if soft == resource.RLIM_INFINITY else soft // 2
-
-
-class OpenFiles:
-    """Counts the shards that readers and leases keep open: the limit is the process's, and each iterator has its own.
-
-    >>> files = OpenFiles()
-    >>> files.take(), files.give_back(1)
-    (True, None)
-    """
-
-    def __init__(self) -> None:
-        self._count, self._lock = 0, threading.Lock()
-
-    def forked(self) -> None:
-        """In a process that was forked: who held the lock perhaps is not there. The files are, and count."""
-        self._lock = threading.Lock()
-
-    def take(self) -> bool:
-        """Count one more, if it may be kept open."""
-        with self._lock:
-            room = self._count < most_open_files()
-            self._count += room
-            return room
-
-    def give_back(self, count: int) -> None:
-        """So many were closed."""
-        with self._lock:
-            self._count -= count
-
-
-KEPT = OpenFiles()
-if hasattr(os, "register_at_fork"):  # Unix
-    os.register_at_fork(after_in_child=KEPT.forked)
 
 
 class RowSource:
@@ -261,7 +219,8 @@ class RowSource:
             if spec.name not in names:
                 continue
             part = tensors[spec.name]
-            self.bytes_read += part.nbytes
+            size = part.nbytes  # not below: what other threads add while it is worked out would be lost
+            self.bytes_read += size
             if isinstance(part, Ragged):
                 found[spec.name] = part
             else:
@@ -291,8 +250,14 @@ class RowSource:
         rows = slice(run.first, run.first + run.rows)
         if check or run.rows == self._snapshot.index.rows[run.block]:
             tensors = self._snapshot.blocks.read(run.block, names, check)
-            return {name: packed[rows] for name, packed in tensors.items()}
-        return self._snapshot.blocks.read_rows(run.block, rows, names)
+            tensors = {name: packed[rows] for name, packed in tensors.items()}
+        else:
+            tensors = self._snapshot.blocks.read_rows(run.block, rows, names)
+        for spec in self._specs:
+            if spec.name in tensors and (what := _wrong(spec, tensors[spec.name], run.rows)):
+                place = block_place(self._snapshot.index, self._shard(run.block), run.block)
+                raise CorruptError([place], what)
+        return tensors
 
     def _shard(self, block: int) -> Shard:
         return self._snapshot.manifest.shards[self._shards[block]]
@@ -305,11 +270,11 @@ class RowSource:
         """A shard's file; it stays open, unless many do."""
         if shard not in self._files:
             with self._lock:
-                if shard not in self._files and KEPT.take():
+                if shard not in self._files and FILES.take():
                     try:
                         self._files[shard] = self._open(shard)
                     except BaseException:
-                        KEPT.give_back(1)
+                        FILES.give_back(1)
                         raise
         kept = self._files.get(shard)
         if kept is not None:
@@ -339,7 +304,7 @@ class RowSource:
                 # Taken out first: a number that is closed twice may be somebody else's by then.
                 _, file = self._files.popitem()
                 os.close(file)
-                KEPT.give_back(1)
+                FILES.give_back(1)
 
 
 def _remedy(error: OSError) -> str:
@@ -349,3 +314,23 @@ def _remedy(error: OSError) -> str:
         "Readers keep half of what this process may open, and something else has the rest: raise the limit (ulimit "
         "-n), pass a smaller threads=, or close what is open."
     )
+
+
+def _wrong(spec: TensorSpec, packed: Packed, rows: int) -> str | None:
+    """What rows that were decoded are not, though they were when the dataset was opened: not all files are checked.
+
+    Machine code copies them from address to address, and has no other check.
+    """
+    values = packed.values if isinstance(packed, Ragged) else packed
+    if len(packed) != rows:
+        return (
+            f"of {rows:,} rows that {spec.name!r} had when the dataset was opened there are {len(packed):,}"
+        )
+    if values.dtype != DTYPES[spec.dtype].storage:
+        return f"{spec.name!r} is {values.dtype} there, and was {spec.dtype} when the dataset was opened"
+    if not isinstance(packed, Ragged):
+        return None
+    offsets = packed.offsets
+    if not rows or (offsets[0] >= 0 and offsets[-1] <= len(values) and (np.diff(offsets) >= 0).all()):
+        return None
+    return f"rows of {spec.name!r} reach past its values"
