@@ -29,8 +29,8 @@ import torch
 from feed_gpu import make
 
 import penstock as pk
-from penstock.feed import native_loops
 from penstock.feed.loader import Loader
+from penstock.feed.memory import native_loops
 
 KINDS = {"criteo": "160 B", "vector": "1 KB"}
 """Datasets, and the size of a row."""

@@ -20,9 +20,9 @@ import torch
 
 import penstock as pk
 from penstock.errors import CorruptError
-from penstock.feed import native_loops
-from penstock.feed.cuda_arena import give_pinned_back
+from penstock.feed.cuda.arena import give_pinned_back
 from penstock.feed.loaders import chosen_specs, numpy_loader, torch_loader
+from penstock.feed.memory import native_loops
 from penstock.feed.settings import Settings
 
 SAME: dict[str, Any] = {"rank": 0, "world": 1, "lanes": 16, "seed": 3}

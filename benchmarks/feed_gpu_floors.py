@@ -17,10 +17,10 @@ from contextlib import contextmanager
 import torch
 
 import penstock as pk
-from penstock.feed.cuda_arena import AT_ONCE, STAGE_BYTES, Stage
-from penstock.feed.cuda_calls import cuda_calls
-from penstock.feed.pieces import Segment, pieces
-from penstock.feed.source import Straight
+from penstock.feed.cuda.arena import AT_ONCE, STAGE_BYTES, Stage
+from penstock.feed.cuda.calls import cuda_calls
+from penstock.feed.cuda.pieces import Segment, pieces
+from penstock.feed.reading.source import Straight
 
 PIECE_BYTES, RUN_BYTES = 8 << 20, 16 << 20
 """What is read at a time, and what the loader's readers are told to read: as a rule a block."""

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from penstock.dtypes import DTYPES
-from penstock.feed.torch import STAGE_BYTES, place, to_cuda
+from penstock.feed.frameworks.torch import STAGE_BYTES, place, to_cuda
 from penstock.wire.arena import Arena
 
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from penstock.expr.build import stack as stack
     from penstock.expr.build import when as when
     from penstock.expr.vocabulary import Vocabulary as Vocabulary
-    from penstock.feed.checkpoint import checkpoint as checkpoint
-    from penstock.feed.checkpoint import restore as restore
+    from penstock.feed.checkpoint.checkpoint import checkpoint as checkpoint
+    from penstock.feed.checkpoint.checkpoint import restore as restore
     from penstock.feed.dataset import Dataset as Dataset
     from penstock.feed.opening import open as open
     from penstock.jobs.baseline import Baseline as Baseline
@@ -80,7 +80,7 @@ _HOMES = {
     "Vocabulary": "penstock.expr.vocabulary",
     "baseline": "penstock.jobs.baseline",
     "batch": "penstock.expr.batch",
-    "checkpoint": "penstock.feed.checkpoint",
+    "checkpoint": "penstock.feed.checkpoint.checkpoint",
     "classify": "penstock.jobs.classify",
     "coalesce": "penstock.expr.build",
     "col": "penstock.expr.build",
@@ -98,7 +98,7 @@ _HOMES = {
     "predict": "penstock.jobs.predict",
     "ragged": "penstock.wire.selection",
     "report": "penstock.tools.report",
-    "restore": "penstock.feed.checkpoint",
+    "restore": "penstock.feed.checkpoint.checkpoint",
     "session": "penstock.jobs.session",
     "size": "penstock.tools.size",
     "split": "penstock.jobs.split",

@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-from penstock.feed.checkpoint import checkpoint, restore
+from penstock.feed.checkpoint.checkpoint import checkpoint, restore
 
 
 def main() -> None:

@@ -19,7 +19,8 @@ from contextlib import ExitStack, contextmanager
 
 import penstock as pk
 from penstock.errors import DatasetError
-from penstock.feed import limits, mapped
+from penstock.feed.memory import mapped
+from penstock.feed.reading import limits
 
 SECONDS = 60
 

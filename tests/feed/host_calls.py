@@ -1,4 +1,4 @@
-"""What `penstock.feed.cuda_calls` does, in host memory and at once: the GPU's arena then runs where there is no GPU."""
+"""What `penstock.feed.cuda.calls` does, in host memory and at once: the GPU's arena then runs where there is no GPU."""
 
 from __future__ import annotations
 

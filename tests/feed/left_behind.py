@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import penstock as pk
-from penstock.feed.stages import THREADS
+from penstock.feed.reading.stages import THREADS
 
 SECONDS = 60
 _before: set[threading.Thread] = set()

@@ -16,13 +16,13 @@ from slow_writes import wait_for
 import penstock as pk
 import penstock.feed.epoch
 from penstock.errors import CorruptError
-from penstock.feed.arena import Room
 from penstock.feed.epoch import Epoch, KeptArena
-from penstock.feed.host_arena import HostArena
 from penstock.feed.loader import Loader
-from penstock.feed.route import Need, Route
-from penstock.feed.source import Straight
-from penstock.feed.stages import Readers, Run
+from penstock.feed.memory.arena import Room
+from penstock.feed.memory.host_arena import HostArena
+from penstock.feed.plan.route import Need, Route
+from penstock.feed.reading.source import Straight
+from penstock.feed.reading.stages import Readers, Run
 
 ROWS, BATCH = 4000, 100
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from penstock.feed.batch_tensors import plain_tensors
+from penstock.feed.cuda.batch_tensors import plain_tensors
 
 X, Y = torch.zeros(2), torch.ones(3)
 

@@ -87,7 +87,7 @@ def test_files_that_are_gone_are_not_missed(tmp_path) -> None:
 
 def test_what_does_not_fit_is_refused_before_anything_is_read(tmp_path, monkeypatch) -> None:
     ds = pk.write(pa.table({"id": np.arange(1000)}), tmp_path)
-    monkeypatch.setattr("penstock.feed.cache.free_memory", lambda: 1000)
+    monkeypatch.setattr("penstock.feed.memory.cache.free_memory", lambda: 1000)
     with pytest.raises(SelectionError, match=r"8\.0 kB .* 1\.0 kB free.*Leave cache out"):
         next(iter(ds.numpy(10, cache="host", rank=0, world=1)))
 
@@ -102,7 +102,7 @@ def test_other_caches_are_refused(tmp_path) -> None:
 
 def test_ranks_of_one_machine_share_its_memory(tmp_path, monkeypatch) -> None:
     ds = pk.write(pa.table({"id": np.arange(1000)}), tmp_path)
-    monkeypatch.setattr("penstock.feed.cache.free_memory", lambda: 12_000)
+    monkeypatch.setattr("penstock.feed.memory.cache.free_memory", lambda: 12_000)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     with pytest.raises(SelectionError, match=r"8\.0 kB in memory on each of 2 ranks \(16\.0 kB together\)"):
         next(iter(ds.numpy(10, cache="host", rank=0, world=4)))

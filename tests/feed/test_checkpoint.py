@@ -21,8 +21,8 @@ import torch
 
 import penstock as pk
 from penstock.errors import CheckpointError, StorageError
-from penstock.feed.checkpoint import checkpoint, restore
-from penstock.feed.checkpoint_folder import checkpoints
+from penstock.feed.checkpoint.checkpoint import checkpoint, restore
+from penstock.feed.checkpoint.folder import checkpoints
 
 HERE = Path(__file__).parent
 

@@ -12,8 +12,8 @@ import torch
 
 from penstock.dataset.store import open_store
 from penstock.errors import CheckpointError
-from penstock.feed.checkpoint import checkpoint, restore
-from penstock.feed.checkpoint_folder import TOC
+from penstock.feed.checkpoint.checkpoint import checkpoint, restore
+from penstock.feed.checkpoint.folder import TOC
 
 
 @pytest.mark.parametrize(

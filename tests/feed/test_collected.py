@@ -14,8 +14,8 @@ import numpy as np, pyarrow as pa
 import penstock as pk
 from penstock.dataset.stores import arrow
 from penstock.feed import log
-from penstock.feed.host_arena import HostArena
-from penstock.feed.source import RowSource
+from penstock.feed.memory.host_arena import HostArena
+from penstock.feed.reading.source import RowSource
 
 faulthandler.dump_traceback_later(30, exit=True)
 gc.collect()

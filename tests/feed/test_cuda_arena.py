@@ -18,7 +18,8 @@ import pytest
 import torch
 
 import penstock as pk
-from penstock.feed import cuda_arena, cuda_calls
+from penstock.feed.cuda import arena as cuda_arena
+from penstock.feed.cuda import calls as cuda_calls
 from penstock.feed.loader import Loader
 from penstock.feed.loaders import chosen_specs, numpy_loader, shaping
 from penstock.feed.places import CudaPlace

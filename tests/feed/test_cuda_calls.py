@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.feed.cuda_calls import DriverCalls, TorchCalls
+from penstock.feed.cuda.calls import DriverCalls, TorchCalls
 
 OURS, USUAL = 7, 0
 """The context of the loader's device, and the number of torch's usual stream, which every device has."""

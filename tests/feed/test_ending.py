@@ -18,11 +18,12 @@ import pytest
 from left_behind import ended, left_over, threads
 
 import penstock as pk
-from penstock.feed import epoch, mapped
-from penstock.feed.host_arena import HostArena
+from penstock.feed import epoch
 from penstock.feed.log import Watch
-from penstock.feed.source import RowSource
-from penstock.feed.stages import Readers, Worker
+from penstock.feed.memory import mapped
+from penstock.feed.memory.host_arena import HostArena
+from penstock.feed.reading.source import RowSource
+from penstock.feed.reading.stages import Readers, Worker
 
 ROWS = 4_000
 WIDE, NARROW = 160, 4
@@ -142,7 +143,7 @@ def test_an_interpreter_ends_in_the_middle_of_an_epoch(tmp_path: Path, width: in
     ds = written(tmp_path / "ds", width)
     script = f"""
 import penstock as pk
-from penstock.feed import mapped
+from penstock.feed.memory import mapped
 mapped.LEAST_BUFFER = 0
 loader = pk.open({ds.path!r}).numpy(20, lanes=4, memory=12 << 20, rank=0, world=1)
 iterator = iter(loader)

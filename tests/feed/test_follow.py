@@ -23,8 +23,8 @@ from slow_writes import TENSORS, Writing, numbered, total, wait_for
 import penstock as pk
 from penstock.dataset import follow_log, local
 from penstock.errors import DatasetError, FollowError, ManifestError, SelectionError, StillWriting
-from penstock.feed import joining
-from penstock.feed.source import RowSource
+from penstock.feed.follow import joining
+from penstock.feed.reading.source import RowSource
 
 PARTS = 6
 

@@ -20,10 +20,10 @@ from slow_writes import Writing, numbered, total
 
 import penstock as pk
 from penstock.dataset import local
-from penstock.feed.follow import FollowedEpoch
+from penstock.feed.follow.epoch import FollowedEpoch
 from penstock.feed.log import Watch
-from penstock.feed.route import Fetch
-from penstock.feed.source import RowSource
+from penstock.feed.plan.route import Fetch
+from penstock.feed.reading.source import RowSource
 
 PARTS = 6
 
@@ -147,7 +147,7 @@ FORKING = """
 import os, signal, sys, time
 import penstock as pk
 from penstock.errors import DatasetError
-from penstock.feed.source import RowSource
+from penstock.feed.reading.source import RowSource
 
 read, parent = RowSource.read, os.getpid()
 def slowly(*arguments):

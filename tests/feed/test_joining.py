@@ -22,9 +22,9 @@ from penstock.dataset import follow_log, local
 from penstock.dataset.heartbeat import PREFIX, Heartbeat
 from penstock.dataset.store import open_store
 from penstock.errors import CheckpointError, DatasetError, DatasetMissing, FollowError
-from penstock.feed import joining
-from penstock.feed.checkpoint import checkpoint, restore
-from penstock.feed.following import Following
+from penstock.feed.checkpoint.checkpoint import checkpoint, restore
+from penstock.feed.follow import joining
+from penstock.feed.follow.following import Following
 
 
 @pytest.fixture(autouse=True)

@@ -17,14 +17,14 @@ import penstock as pk
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
 from penstock.errors import CorruptError, DatasetError, DeviceError, SelectionError
-from penstock.feed.arena import Runs
-from penstock.feed.host_arena import HostArena
 from penstock.feed.loader import Loader
 from penstock.feed.loaders import chosen_specs, numpy_loader, torch_loader
-from penstock.feed.order import Order
+from penstock.feed.memory.arena import Runs
+from penstock.feed.memory.host_arena import HostArena
+from penstock.feed.memory.ragged_slots import RaggedSlots
 from penstock.feed.places import HostPlace
-from penstock.feed.ragged_slots import RaggedSlots
-from penstock.feed.route import Fetch, Need
+from penstock.feed.plan.order import Order
+from penstock.feed.plan.route import Fetch, Need
 from penstock.feed.settings import Settings
 from penstock.wire.ragged import Ragged
 

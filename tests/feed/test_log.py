@@ -323,7 +323,7 @@ def test_a_killed_process_leaves_lines_that_can_be_read(ds: pk.Dataset, tmp_path
 
 def test_waiting_that_is_under_way_is_told(ds: pk.Dataset, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(log_module, "TICK_SECONDS", 0.02)
-    from penstock.feed.source import RowSource
+    from penstock.feed.reading.source import RowSource
 
     read, path = RowSource.read, tmp_path / "log.jsonl"
 

@@ -19,11 +19,12 @@ from slow_writes import wait_for
 
 import penstock as pk
 from penstock.errors import CorruptError, StorageError
-from penstock.feed import leases, limits, mapped, native_loops
-from penstock.feed.host_arena import HostArena
-from penstock.feed.leases import Leases
 from penstock.feed.loader import Loader
-from penstock.feed.mapped import MappedRows
+from penstock.feed.memory import leases, mapped, native_loops
+from penstock.feed.memory.host_arena import HostArena
+from penstock.feed.memory.leases import Leases
+from penstock.feed.memory.mapped import MappedRows
+from penstock.feed.reading import limits
 
 WIDTH, ROWS = 160, 6_000
 """Rows of 640 bytes, which divide no page."""

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as pk
-from penstock.feed import mapped, native_loops
-from penstock.feed.native_loops import MOST_AHEAD, MOST_LINES, MOST_SIZES, LoopChoice, NativeLoops
-from penstock.feed.order import ROUNDS
-from penstock.feed.row_loops import NUMPY, Blocks
+from penstock.feed.memory import mapped, native_loops
+from penstock.feed.memory.native_loops import MOST_AHEAD, MOST_LINES, MOST_SIZES, LoopChoice, NativeLoops
+from penstock.feed.memory.row_loops import NUMPY, Blocks
+from penstock.feed.plan.order import ROUNDS
 from penstock.wire.ragged import Ragged
 
 SIZES = (1, 2, 3, 4, 7, 8, 12, 16, 52, 64, 65, 104, 160, 1000, 64 * MOST_LINES + 40, 5000)
@@ -274,7 +274,8 @@ def test_without_numba_numpy_does_it(tmp_path: Path, without: str) -> None:
 import sys
 {without}
 import penstock as pk
-from penstock.feed import native_loops, row_loops
+from penstock.feed.memory import native_loops
+from penstock.feed.memory import row_loops
 native_loops.PAYS_FROM = 0
 loader = pk.open(sys.argv[1]).numpy(100)
 choice = native_loops.LoopChoice([8], 8)
@@ -307,7 +308,7 @@ FORK = """
 import os, signal, sys, threading, time
 import numpy as np, pyarrow as pa
 import penstock as pk
-from penstock.feed import native_loops
+from penstock.feed.memory import native_loops
 
 native_loops.PAYS_FROM = 0
 loader = pk.write(pa.table({"a": np.arange(1000)}), sys.argv[1]).numpy(100)

@@ -17,12 +17,13 @@ import pytest
 
 import penstock as pk
 from penstock.errors import CorruptError
-from penstock.feed import cuda_calls, native_reads
-from penstock.feed.cuda_arena import AT_ONCE
+from penstock.feed.cuda import calls as cuda_calls
+from penstock.feed.cuda import native_reads
+from penstock.feed.cuda.arena import AT_ONCE
+from penstock.feed.cuda.native_reads import FAILED, Functions, compiled, native_bring
+from penstock.feed.cuda.pieces import Segment, pieces
 from penstock.feed.loader import Loader
 from penstock.feed.loaders import chosen_specs, shaping
-from penstock.feed.native_reads import FAILED, Functions, compiled, native_bring
-from penstock.feed.pieces import Segment, pieces
 from penstock.feed.places import CudaPlace
 from penstock.feed.settings import Settings
 

@@ -10,8 +10,8 @@ SCRIPT = """
 import resource, sys
 import numpy as np, pyarrow as pa
 import penstock as pk
-from penstock.feed import mapped
-from penstock.feed.limits import FILES
+from penstock.feed.memory import mapped
+from penstock.feed.reading.limits import FILES
 
 mapped.LEAST_BUFFER = 0
 SHARDS, WIDTH = 40, 512

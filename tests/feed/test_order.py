@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.dataset.hashing import hashed
-from penstock.feed.order import LAST, ROUNDS, Order, Steps, grid, permutation, scramble, scrambled_grid
+from penstock.feed.plan.order import LAST, ROUNDS, Order, Steps, grid, permutation, scramble, scrambled_grid
 
 blocks = st.lists(st.integers(0, 40), min_size=1, max_size=25).map(tuple)
 seeds = st.integers(-(2**70), 2**70)

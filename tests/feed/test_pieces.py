@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.feed.pieces import GAP, Segment, pieces
+from penstock.feed.cuda.pieces import GAP, Segment, pieces
 
 
 @st.composite

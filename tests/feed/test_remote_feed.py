@@ -31,8 +31,8 @@ from penstock.dataset.store import Store, open_store
 from penstock.dataset.stores.disk_cache import FOLDER
 from penstock.errors import CorruptError, DatasetMissing, StorageError
 from penstock.feed.loaders import FAR_THREADS
-from penstock.feed.route import Fetch
-from penstock.feed.source import RowSource
+from penstock.feed.plan.route import Fetch
+from penstock.feed.reading.source import RowSource
 
 ROWS, WIDTH = 4096, 64
 """1 MiB of numbers in blocks of 32 KiB."""

@@ -14,7 +14,7 @@ import pytest
 
 import penstock as pk
 from penstock.errors import CorruptError
-from penstock.feed import native_loops
+from penstock.feed.memory import native_loops
 
 ROWS, GROUP = 4000, 1000
 BYTES_OF_OFFSETS = np.dtype(np.int32)

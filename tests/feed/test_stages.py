@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from penstock.errors import CorruptError
-from penstock.feed.route import Fetch, Need
-from penstock.feed.stages import Readers, Run
+from penstock.feed.plan.route import Fetch, Need
+from penstock.feed.reading.stages import Readers, Run
 from penstock.feed.stats import Work
 
 

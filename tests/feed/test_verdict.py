@@ -11,7 +11,7 @@ import pytest
 
 import penstock as pk
 from penstock.feed.epoch import Epoch
-from penstock.feed.host_arena import HostArena
+from penstock.feed.memory.host_arena import HostArena
 from penstock.feed.stats import Stats, Work
 
 ROWS = 2000

@@ -7,13 +7,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.feed.arena import Orders, Room, turn_of
-from penstock.feed.assembly import Assembly
-from penstock.feed.native_loops import native_loops
-from penstock.feed.order import LAST, Order, Steps
-from penstock.feed.route import Route
-from penstock.feed.stages import Ready
-from penstock.feed.windows_on_device import DeviceWindows
+from penstock.feed.cuda.windows import DeviceWindows
+from penstock.feed.memory.arena import Orders, Room, turn_of
+from penstock.feed.memory.native_loops import native_loops
+from penstock.feed.plan.assembly import Assembly
+from penstock.feed.plan.order import LAST, Order, Steps
+from penstock.feed.plan.route import Route
+from penstock.feed.reading.stages import Ready
 
 blocks = st.lists(st.integers(0, 60), min_size=1, max_size=12).map(tuple)
 CPU = torch.device("cpu")

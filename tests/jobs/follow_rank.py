@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 import penstock as pk
-from penstock.feed.checkpoint import Restored, checkpoint, restore
+from penstock.feed.checkpoint.checkpoint import Restored, checkpoint, restore
 
 
 def main(dataset: str, folder: Path, run: str | None) -> None:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import penstock as pk
-from penstock.feed.checkpoint import checkpoint, restore
+from penstock.feed.checkpoint.checkpoint import checkpoint, restore
 
 
 def train_ddp(dataset: str, folder: str, epochs: int = 1) -> dict[str, object]:

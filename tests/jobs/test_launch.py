@@ -22,7 +22,7 @@ import pytest
 
 import penstock as pk
 from penstock.errors import FollowError, LaunchError
-from penstock.feed.checkpoint import checkpoint, restore
+from penstock.feed.checkpoint.checkpoint import checkpoint, restore
 from penstock.jobs.launch import launch
 from penstock.jobs.launch_lines import Lines
 from penstock.jobs.launch_world import Place, environments

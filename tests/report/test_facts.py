@@ -22,7 +22,7 @@ from penstock.errors import (
     ReportError,
     StorageError,
 )
-from penstock.feed.following import Following
+from penstock.feed.follow.following import Following
 from penstock.tools.report import sampling
 
 

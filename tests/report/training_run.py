@@ -14,7 +14,7 @@ import pytest
 
 import penstock as pk
 from penstock.feed import log as log_module
-from penstock.feed.source import RowSource
+from penstock.feed.reading.source import RowSource
 
 ROWS, BATCH, EPOCHS = 6000, 250, 2
 

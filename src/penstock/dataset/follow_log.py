@@ -7,7 +7,7 @@
 
 Only the driver of the write adds to it (`follow_write`). Every file is created exclusively, whole or not at all, and
 after what it names, so a reader needs no lock: number n + 1 is there or it is not. A part is written and read as a
-manifest is, with all its checks. `penstock.feed.following` waits for what comes.
+manifest is, with all its checks. `penstock.feed.follow.following` waits for what comes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Numbers that look random and always come out the same: what every order of rows is made of.
 
 Seeds are hashed as tuples (`hashed`), never added: seed 1 of epoch 2 is not seed 2 of epoch 1. Used by `spill`, which
-shuffles rows on their way to shards, and by `penstock.feed.order`.
+shuffles rows on their way to shards, and by `penstock.feed.plan.order`.
 """
 
 from __future__ import annotations

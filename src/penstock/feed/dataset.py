@@ -15,7 +15,8 @@ from penstock.dataset.snapshot import Snapshot, open_version
 from penstock.dataset.verify import verify
 from penstock.dtypes import TensorSpec
 from penstock.errors import DatasetError, humane_bytes
-from penstock.feed.following import Following
+from penstock.feed.follow.following import Following
+from penstock.feed.frameworks.tensorflow_batches import tensorflow_dataset
 from penstock.feed.loader import Loader
 from penstock.feed.loaders import (
     chosen_specs,
@@ -26,7 +27,6 @@ from penstock.feed.loaders import (
 )
 from penstock.feed.settings import Settings, Transform
 from penstock.feed.shaping import Pad
-from penstock.feed.tensorflow_batches import tensorflow_dataset
 from penstock.recipe.fitted import FittedRecipe
 from penstock.recipe.loading import from_files
 from penstock.recipe.storage import RECIPE_FILE
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Reopen = Callable[[Tensors], Snapshot]
 DAY = 24 * 3600.0
 LANES, WINDOW = 64, 1
-"""How far shuffling mixes; see `penstock.feed.order`."""
+"""How far shuffling mixes; see `penstock.feed.plan.order`."""
 
 
 class Dataset:

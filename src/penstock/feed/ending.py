@@ -1,6 +1,6 @@
 """How an epoch ends, whatever ends it: files and memory go after the last thread that uses them, also on a Ctrl-C.
 
-`epoch` and `follow` say what is waited for and what is freed then. `stages` has the threads.
+`epoch` and `follow.epoch` say what is waited for and what is freed then. `reading.stages` has the threads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import DatasetError
-from penstock.feed.stages import THREADS
+from penstock.feed.reading.stages import THREADS
 
 
 class _Collector:

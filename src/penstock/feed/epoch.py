@@ -1,7 +1,7 @@
 """One iteration of a loader: the threads that read and gather, and the memory they use.
 
-Readers (`stages`) fetch windows into an arena, `assembly` says which rows the next steps are made of, the arena gathers
-them, several steps at once and some of that ahead of the consumer.
+Readers (`reading.stages`) fetch windows into an arena, `plan.assembly` says which rows the next steps are made of,
+the arena gathers them, several steps at once and some of that ahead of the consumer.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import Array, TensorSpec
-from penstock.feed.arena import Arena, OpenRun, Room, Runs
-from penstock.feed.assembly import Assembly
-from penstock.feed.budget import budget
-from penstock.feed.cache import Source
 from penstock.feed.ending import Ending
+from penstock.feed.memory.arena import Arena, OpenRun, Room, Runs
+from penstock.feed.memory.cache import Source
 from penstock.feed.places import Place
-from penstock.feed.route import Fetch, Need, Route
+from penstock.feed.plan.assembly import Assembly
+from penstock.feed.plan.budget import budget
+from penstock.feed.plan.route import Fetch, Need, Route
+from penstock.feed.reading.source import RowSource
+from penstock.feed.reading.stages import THREADS, Readers, Ready, Run
 from penstock.feed.settings import Settings
-from penstock.feed.source import RowSource
-from penstock.feed.stages import THREADS, Readers, Ready, Run
 from penstock.feed.stats import Stats
 from penstock.feed.world import ranks_here
 

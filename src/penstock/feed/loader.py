@@ -24,9 +24,9 @@ from penstock.dtypes import TensorSpec
 from penstock.errors import DatasetError
 from penstock.feed.epoch import Epoch, KeptArena
 from penstock.feed.log import TrainingLog, checked_numbers
-from penstock.feed.order import Order, Steps
 from penstock.feed.places import Place
-from penstock.feed.route import Route
+from penstock.feed.plan.order import Order, Steps
+from penstock.feed.plan.route import Route
 from penstock.feed.settings import Settings
 from penstock.feed.stats import Stats
 from penstock.feed.world import World, agree, find_world, refuse_worker_processes

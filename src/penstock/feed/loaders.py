@@ -1,6 +1,6 @@
 """What `Dataset.numpy`, `.torch` and `.jax` do: the tensors asked for, a `Loader` for the framework.
 
-`penstock.feed.tensorflow_batches` has TensorFlow's, which is no `Loader`.
+`penstock.feed.frameworks.tensorflow_batches` has TensorFlow's, which is no `Loader`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
 from penstock.errors import DeviceError, MissingDependency, SelectionError, listed
-from penstock.feed import jax as jax_feed
-from penstock.feed import torch as torch_feed
-from penstock.feed.arena import Room
-from penstock.feed.follow_loader import FollowLoader
-from penstock.feed.following import Following
-from penstock.feed.host_arena import Frame, HostArena, as_numpy, as_torch
+from penstock.feed.follow.following import Following
+from penstock.feed.follow.loader import FollowLoader
+from penstock.feed.frameworks import jax as jax_feed
+from penstock.feed.frameworks import torch as torch_feed
 from penstock.feed.loader import Loader
+from penstock.feed.memory.arena import Room
+from penstock.feed.memory.host_arena import Frame, HostArena, as_numpy, as_torch
 from penstock.feed.places import CudaPlace, HostPlace, Place
 from penstock.feed.settings import Settings
 from penstock.feed.shaping import Shaping, length_name, padded_lengths

@@ -12,7 +12,7 @@ from penstock.dataset.store import disk_cache, open_store, with_cache
 from penstock.dataset.writing import named
 from penstock.errors import DatasetError
 from penstock.feed.dataset import Dataset
-from penstock.feed.joining import find
+from penstock.feed.follow.joining import find
 from penstock.wire.nulls import Nulls
 from penstock.wire.selection import Tensors
 

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
 from penstock.errors import SelectionError
-from penstock.feed.arena import Arena, Room
-from penstock.feed.budget import Costs
-from penstock.feed.cache import CachedSource, HostCache, RowsInPlace, Source, check_room, row_bytes
-from penstock.feed.host_arena import Buffers, Frame, HostArena
-from penstock.feed.leases import NoLease
-from penstock.feed.mapped import MappedRows, MappedSource
-from penstock.feed.native_loops import LoopChoice
-from penstock.feed.row_loops import NUMPY
+from penstock.feed.memory.arena import Arena, Room
+from penstock.feed.memory.cache import CachedSource, HostCache, RowsInPlace, Source, check_room, row_bytes
+from penstock.feed.memory.host_arena import Buffers, Frame, HostArena
+from penstock.feed.memory.leases import NoLease
+from penstock.feed.memory.mapped import MappedRows, MappedSource
+from penstock.feed.memory.native_loops import LoopChoice
+from penstock.feed.memory.row_loops import NUMPY
+from penstock.feed.plan.budget import Costs
+from penstock.feed.reading.source import held_bytes, is_direct
 from penstock.feed.shaping import Shaping
-from penstock.feed.source import held_bytes, is_direct
 
 if TYPE_CHECKING:
     import torch
 
-    from penstock.feed.device_cache import DeviceCache
+    from penstock.feed.cuda.cache import DeviceCache
 
 
 class Place(Protocol):
@@ -139,7 +139,7 @@ class CudaPlace:
 
     def costs(self, threads: int) -> Costs:
         """Slots and gathers on the device; for every reader pinned memory, and what it decodes."""
-        from penstock.feed.cuda_arena import AT_ONCE, PINNED_BYTES, STAGES, CudaArena
+        from penstock.feed.cuda.arena import AT_ONCE, PINNED_BYTES, STAGES, CudaArena
 
         row, gathers, size = (
             row_bytes(self._snapshot, self._specs),
@@ -174,8 +174,8 @@ class CudaPlace:
 
     def arena(self, room: Room, in_place: RowsInPlace | None) -> Arena:
         """Slots on the device, or the cache there."""
-        from penstock.feed.cuda_arena import CudaArena
-        from penstock.feed.cuda_calls import cuda_calls
+        from penstock.feed.cuda.arena import CudaArena
+        from penstock.feed.cuda.calls import cuda_calls
 
         calls = cuda_calls(self._device)
         cache, choice, cached = self._device_cache(), self._choice, self._wanted is not None
@@ -185,7 +185,7 @@ class CudaPlace:
         if self._wanted == "device" and self._on_device is None:
             import torch
 
-            from penstock.feed.device_cache import DeviceCache
+            from penstock.feed.cuda.cache import DeviceCache
 
             fixed = tuple(spec for spec in self._specs if not spec.ragged)
             size = self._snapshot.manifest.rows * row_bytes(self._snapshot, fixed)
@@ -195,7 +195,7 @@ class CudaPlace:
 
     def close(self) -> None:
         """Let the caches go, and pinned memory; no arena is left."""
-        from penstock.feed.cuda_arena import give_pinned_back
+        from penstock.feed.cuda.arena import give_pinned_back
 
         self._on_host = self._on_device = None
         give_pinned_back()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import SelectionError
-from penstock.feed.cache import CACHES
-from penstock.feed.order import LAST
+from penstock.feed.memory.cache import CACHES
+from penstock.feed.plan.order import LAST
 from penstock.feed.shaping import Pad
 
 Transform = Callable[[dict[str, Any]], dict[str, Any]]

@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.dtypes import Array, TensorSpec
 from penstock.errors import SelectionError, listed
-from penstock.feed.row_loops import NUMPY, RowLoops
+from penstock.feed.memory.row_loops import NUMPY, RowLoops
 from penstock.wire.ragged import Ragged
 
 Pad = int | Mapping[str, int] | None

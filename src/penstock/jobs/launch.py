@@ -2,7 +2,7 @@
 
 It promises what rank 0 returned, or the first failing rank's error, and in either case that no rank is left. Local
 ranks are `launch_processes`, Spark's `launch_spark`; what ranks find in their environment is `launch_world`, and
-how one ends `launch_ends`. `penstock.feed.checkpoint` lets a function go on where a killed one stood.
+how one ends `launch_ends`. `penstock.feed.checkpoint.checkpoint` lets a function go on where a killed one stood.
 """
 
 from __future__ import annotations

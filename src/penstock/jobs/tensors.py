@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from penstock.dtypes import Array
 from penstock.errors import SelectionError
-from penstock.feed import jax as jax_feed
-from penstock.feed import numpy as numpy_feed
-from penstock.feed import tensorflow as tensorflow_feed
-from penstock.feed import torch as torch_feed
+from penstock.feed.frameworks import jax as jax_feed
+from penstock.feed.frameworks import numpy as numpy_feed
+from penstock.feed.frameworks import tensorflow as tensorflow_feed
+from penstock.feed.frameworks import torch as torch_feed
 from penstock.jobs.selection import Nulls, Tensors, select
 from penstock.jobs.transfer import transfer
 from penstock.machine import free_memory

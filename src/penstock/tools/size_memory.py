@@ -1,4 +1,4 @@
-"""What the loader takes on each rank, by the arithmetic of the loader itself (`penstock.feed.budget`), without data.
+"""What the loader takes on each rank, without data: by the loader's own arithmetic (`penstock.feed.plan.budget`).
 
 Blocks are those that `pk.write` would make, or a dataset's own. The figure is that of one order (seed 0, epoch 0, rank
 0), and exact for it; how blocks fall on lanes in another order takes up to a third more or less. Of more than about two
@@ -14,13 +14,13 @@ from penstock.dataset.manifest import Shard
 from penstock.dataset.shards import block_rows
 from penstock.dataset.writing import BLOCK_BYTES
 from penstock.dtypes import TensorSpec
-from penstock.feed.budget import Costs, budget
-from penstock.feed.cuda_arena import AT_ONCE, PINNED_BYTES, STAGES, CudaArena
+from penstock.feed.cuda.arena import AT_ONCE, PINNED_BYTES, STAGES, CudaArena
 from penstock.feed.dataset import LANES, WINDOW
-from penstock.feed.host_arena import HostArena
 from penstock.feed.loaders import DEVICE_THREADS, HOST_THREADS
-from penstock.feed.order import Order, Steps
-from penstock.feed.route import Route
+from penstock.feed.memory.host_arena import HostArena
+from penstock.feed.plan.budget import Costs, budget
+from penstock.feed.plan.order import Order, Steps
+from penstock.feed.plan.route import Route
 
 MOST_BLOCKS, FEW_BLOCKS = 131_071, 1_021
 """Primes, so that the blocks do not fall on the lanes evenly, which is a case of its own."""

@@ -98,7 +98,7 @@ def _stored_rows(rows: int | None, ds: Dataset, workers: int) -> Rows:
     ragged = sum(spec.ragged for spec in specs)
     fixed, mean = sum(spec.row_bytes for spec in specs if not spec.ragged), -(-ds.bytes // ds.rows)
     row_bytes = mean if ragged else max(fixed, 1)
-    # As the loader itself counts, see `penstock.feed.cache.row_bytes`.
+    # As the loader itself counts, see `penstock.feed.memory.cache.row_bytes`.
     in_memory = fixed + OFFSET_BYTES * ragged + (mean if ragged else 0)
     block_bytes, known = ds.options.get("block_bytes"), rows in (None, ds.rows)
     all_rows = ds.rows if rows is None else rows
