@@ -95,6 +95,15 @@ def test_the_same_rows_as_on_the_host(dataset: pk.Dataset, tensors: list[str], c
             assert_same(dataset, settings, tensors)
 
 
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("cache", [None, "device"])
+def test_ranks_that_share_lanes(dataset: pk.Dataset, shuffle: bool, cache: str | None) -> None:
+    for batch, world, last in ((33, 3, "drop"), (20, 5, "short"), (7, 12, "pad")):
+        for rank in range(0, world, 2):
+            same = Settings(batch, rank=rank, world=world, lanes=8, threads=2, shuffle=shuffle)
+            assert_same(dataset, replace(same, last=last, cache=cache, verify=rank > 2), ["id", "v", "b"])
+
+
 @pytest.mark.parametrize("stage", [64, 1000, 4096])
 @pytest.mark.parametrize("verify", [True, False])
 def test_pieces_of_any_size(

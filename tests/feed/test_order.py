@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows_of_steps import rows_of_rank
 
 from penstock.dataset.hashing import hashed
 from penstock.feed.plan.order import LAST, ROUNDS, Order, Steps, grid, permutation, scramble, scrambled_grid
@@ -44,7 +45,7 @@ def test_ranks_share_each_step_and_the_steps_share_the_epoch(
     steps = Steps(rows, each * world, last)
     seen: list[int] = []
     for step in range(steps.count):
-        parts = [steps.of_rank(step, rank, world, lanes) for rank in range(world)]
+        parts = [rows_of_rank(steps, step, rank, world, lanes) for rank in range(world)]
         whole = np.sort(np.concatenate(parts))
         assert whole.tolist() == list(range(len(seen), len(seen) + len(whole))), (
             "a step is a run of the order"
@@ -74,7 +75,7 @@ def test_a_lane_has_one_owner_where_the_world_divides_the_lanes(world, share, ea
     owners: dict[int, set[int]] = {}
     for step in range(steps.count):
         for rank in range(world):
-            for lane in np.unique(steps.of_rank(step, rank, world, lanes) % lanes).tolist():
+            for lane in np.unique(rows_of_rank(steps, step, rank, world, lanes) % lanes).tolist():
                 owners.setdefault(lane, set()).add(rank)
     assert all(len(ranks) == 1 for ranks in owners.values())
 

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from rows_of_steps import rows_of_route
 
 from penstock.feed.cuda.windows import DeviceWindows
 from penstock.feed.memory.arena import Orders, Room, turn_of
@@ -23,7 +24,7 @@ CPU = torch.device("cpu")
 def routes(draw) -> Route:
     shuffle = draw(st.booleans())
     lanes = draw(st.integers(1, 12)) if shuffle else 1
-    world = draw(st.integers(1, 4))
+    world = draw(st.integers(1, 9))
     order = Order(draw(blocks), draw(st.integers(0, 9)), 0, lanes, draw(st.integers(1, 3)), shuffle)
     steps = Steps(order.rows, world * draw(st.integers(1, 9)), draw(st.sampled_from(LAST)))
     # Any row: a state may come from a world with another batch size.
@@ -34,13 +35,7 @@ def routes(draw) -> Route:
 def expected(route: Route, first: int, last: int) -> list[int]:
     """Numbers of rows in the files, by the order alone."""
     starts = np.concatenate([[0], np.cumsum(route.order.blocks)])
-    t = np.concatenate(
-        [
-            route.steps.of_rank(step, route.rank, route.world, route.order.lanes, route.t)
-            for step in range(first, last)
-        ]
-    )
-    found, rows = route.order.locate(t)
+    found, rows = route.order.locate(rows_of_route(route, first, last))
     return (starts[found] + rows).tolist()
 
 

@@ -153,7 +153,7 @@ class Epoch:
             if not arena.begin(route):
                 slots, work, ahead = arena.room.slots, self._stats.readers, self._needs_ahead()
                 self._readers = Readers(
-                    route.needs(),
+                    self._needs(route),
                     self._read,
                     self._finish,
                     slots,
@@ -169,6 +169,12 @@ class Epoch:
             arena.close()
             raise
 
+    def _needs(self, route: Route) -> Iterator[Need]:
+        """What is to be read; looked at as late as it is asked for, since blocks are found right meanwhile."""
+        for need in route.needs():
+            runs = all(self._source.reads_runs(fetch.block) for fetch in need.fetches)
+            yield route.only_own(need) if runs else need
+
     def _needs_ahead(self) -> Iterator[Need]:
         """What the next epoch needs; worked out when somebody asks, by a reader that has nothing else to do."""
         if self._following is None or not self._arena.lasting:
@@ -177,7 +183,7 @@ class Epoch:
             route = self._following()
             if int(route.windows.rows.max(initial=0)) <= self._arena.room.rows:
                 self._next_route = route
-                yield from route.needs()
+                yield from self._needs(route)
         except Exception:
             # The epoch it belongs to works it out anew, and meets what went wrong; the rows of this one are all right.
             return

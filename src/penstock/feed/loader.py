@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
@@ -32,6 +33,8 @@ from penstock.feed.stats import Stats
 from penstock.feed.world import World, agree, find_world, refuse_worker_processes
 
 STATE_FORMAT = 1
+TOLD_FROM = 1.2
+"""Where ranks together read the data so many times, one of them says so."""
 FOLLOWED = "follow-"
 """How the fingerprint of a state begins that was taken while a write was followed."""
 
@@ -80,6 +83,8 @@ class Loader:
         self._finished: int | None = None
         """The epoch that came to its end last."""
         self._log = None if settings.log is None else TrainingLog(settings.log)
+        self._told = False
+        """Whether it was said that lanes are shared."""
         self._process = os.getpid()
 
     def __len__(self) -> int:
@@ -212,13 +217,15 @@ class Loader:
         start, stats = self._next, Stats(began=time.perf_counter())
         logged = self._logged(stats, world, start, steps.left(start.t))
         route = partial(_route, tuple(self.snapshot.index.rows.tolist()), self.settings, world, steps)
+        here = route(start)
+        self._tell_of_shared_lanes(here)
         epoch = Epoch(
             self.snapshot,
             self.specs,
             self.settings,
             self._place,
             self._kept,
-            route(start),
+            here,
             self._verified,
             stats,
             # Who goes from one epoch to the next will again: the one after may be begun before this one ends.
@@ -239,6 +246,19 @@ class Loader:
                     # Popped, so that nothing here keeps a batch alive that its user has let go.
                     yield batches.pop()
         self._position, self._finished = Position(start.epoch + 1, 0), start.epoch
+
+    def _tell_of_shared_lanes(self, route: Route) -> None:
+        """Once, by one rank, where reading more than the data may be what bounds."""
+        world, lanes = route.world, route.order.lanes
+        if self._told or route.rank or route.times_read < TOLD_FROM or not self.settings.shuffle:
+            return
+        self._told = True
+        warnings.warn(
+            f"{world} ranks share {lanes} lanes, and together read the data {route.times_read:.2f} times. "
+            f"lanes={-(-lanes // world) * world} reads it once, in another order. Where reading does not bound, leave "
+            "it.",
+            stacklevel=4,
+        )
 
     @contextmanager
     def _under_way(self, start: Position, stats: Stats) -> Iterator[None]:

@@ -112,7 +112,7 @@ class DeviceWindows:
             inner = runs.windows >= 0
             used, slots = runs.windows[inner], runs.slots[inner]
             if not route.even:
-                # Row by row; where lanes have one owner, windows come once, and in their order.
+                # Step by step; where lanes have one owner, windows come once, and in their order.
                 used, at = np.unique(used, return_index=True)
                 slots = slots[at]
             host = self._table[used]
@@ -124,7 +124,7 @@ class DeviceWindows:
             numbers, first = self._numbers(runs.rows), runs.first
             modulus, below = len(route.lanes), 0
         else:
-            numbers, first = self._send(runs.t), 0
+            numbers, first = self._send(_numbers_of(runs, route.order.lanes)), 0
             modulus, below = route.order.lanes, int(route.lanes[0])
         if self._kernel is None:
             return _rows(numbers + first, modulus, below, route.windows.stride, table, route.order.shuffle)
@@ -152,6 +152,12 @@ class DeviceWindows:
         if self._torch.device(self._device).type == "cuda":
             found = found.pin_memory()
         return found.to(self._device, non_blocking=True)
+
+
+def _numbers_of(runs: Runs, lanes: int) -> Array:
+    """The numbers of all rows in the epoch: a lane's next row comes when all other lanes have had one."""
+    before = np.cumsum(runs.lengths) - runs.lengths
+    return np.repeat(runs.t - lanes * before, runs.lengths) + lanes * np.arange(runs.rows)
 
 
 def _table(route: Route, starts: Array | None) -> Array:

@@ -25,8 +25,8 @@ from penstock.wire.ragged import Ragged
 class Runs:
     """Which rows to gather: per lane runs of rows of windows, and how the lanes interleave.
 
-    With `lanes`, the runs of each lane add up to equally many rows, lane after lane; row i of the result is row i // L
-    of lane i % L, and of those the ones from `low` to `high`. With `lanes` 0, every run is a single row.
+    The runs of each lane add up to equally many rows, lane after lane; row i of the result is row i // L of lane i % L,
+    and of those the ones from `low` to `high`. Where lanes have several owners, all runs are of one lane here.
     """
 
     windows: Array
@@ -42,7 +42,7 @@ class Runs:
     first: int
     """Where lanes have one owner: the number of the first row among the rank's."""
     t: Array
-    """Where they are shared: the rows' numbers in the epoch."""
+    """Where they are shared: the number in the epoch of each run's first row."""
 
     @property
     def rows(self) -> int:
@@ -157,9 +157,9 @@ class Orders:
 
     def index(self, runs: Runs, loops: RowLoops = NUMPY) -> Array:
         """Where the rows of some runs lie, in the order of the epoch."""
+        if not runs.rows:
+            return self._order[:0]
         starts = np.where(runs.windows >= 0, runs.slots, 0) * self._rows + runs.offsets
-        if not runs.lanes:
-            return np.asarray(self._order[starts])
         return loops.interleaved(self._order, starts, runs.lengths, runs.lanes, runs.low, runs.high)
 
 
@@ -171,6 +171,6 @@ def turn_of(need: Need, loops: RowLoops = NUMPY) -> Array:
 def shifts(need: Need, bases: Array, rows: Array) -> Any:
     """What turns rows of a window into places: bases of the fetches they are of, less those fetches' places."""
     if len(need.fetches) == 1:
-        return int(bases[0])
+        return int(bases[0]) - need.fetches[0].place
     places = np.array([fetch.place for fetch in need.fetches])
     return (bases - places)[np.searchsorted(places, rows, "right") - 1]

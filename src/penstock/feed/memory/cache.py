@@ -40,6 +40,9 @@ class Source(Protocol):
     def straight(self, fetch: Fetch) -> Straight | None:
         """Where a run of rows lies in an open file, where it can be read from there without more ado."""
 
+    def reads_runs(self, block: int) -> bool:
+        """Whether runs of a block can be read without the rest of it, which is neither decoded nor checked."""
+
     def read(
         self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None = None
     ) -> dict[str, Ragged]:
@@ -167,6 +170,10 @@ class CachedSource:
     def straight(self, fetch: Fetch) -> Straight | None:
         """It comes out of memory."""
         return None
+
+    def reads_runs(self, block: int) -> bool:
+        """Blocks come into the cache whole."""
+        return False
 
     def read(
         self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None = None

@@ -288,6 +288,10 @@ class MappedSource:
         """It is brought in where it lies."""
         return None
 
+    def reads_runs(self, block: int) -> bool:
+        """As the source does."""
+        return self._source.reads_runs(block)
+
     def read(
         self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None = None
     ) -> dict[str, Ragged]:

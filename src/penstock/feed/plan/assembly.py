@@ -48,11 +48,10 @@ class Assembly:
         if route.even:
             first, last = route.own_rows(start), route.own_rows(stop)
             windows, offsets, lengths, low, high = self._even_runs(first, last)
-            lanes, t = len(route.lanes) if len(windows) else 0, windows[:0]
+            lanes, t = len(route.lanes), windows[:0]
         else:
-            first, t = 0, self._own_rows(first_step, last_step)
-            windows, offsets = self._uneven_rows(t)
-            lengths, lanes, low, high = np.ones_like(windows), 0, 0, len(windows)
+            windows, offsets, lengths, t = self._shared_runs(first_step, last_step)
+            first, lanes, low, high = 0, 1, 0, int(lengths.sum())
         self._wait_for(windows)
         runs = Runs(windows, self._slots[windows], offsets, lengths, lanes, low, high, first, t)
         return runs, self._behind(stop) if self._readers is not None else []
@@ -84,27 +83,21 @@ class Assembly:
         skipped = first - top * lanes
         return windows[kept], offsets[kept], lengths[kept], skipped, skipped + last - first
 
-    def _own_rows(self, first_step: int, last_step: int) -> Array:
-        """The numbers in the epoch of the rank's rows in some steps."""
-        route = self._route
-        return np.concatenate(
-            [
-                route.steps.of_rank(step, route.rank, route.world, route.order.lanes, route.t)
-                for step in range(first_step, last_step)
-            ]
-        )
-
-    def _uneven_rows(self, t: Array) -> tuple[Array, Array]:
-        """Rows of lanes that neighbours share, one by one."""
-        route, order = self._route, self._route.order
-        lane, row = t % order.lanes - int(route.lanes[0]), t // order.lanes
-        windows = route.windows.holding(lane, row)
-        return windows, row - route.windows.start[windows]
+    def _shared_runs(self, first_step: int, last_step: int) -> tuple[Array, Array, Array, Array]:
+        """The rank's rows in some steps, run after run; also the number of each run's first row in the epoch."""
+        route, held, lanes = self._route, self._route.windows, self._route.order.lanes
+        share = route.slices(first_step, last_step).share()
+        lane, stop = share.lane - int(route.lanes[0]), share.row + share.rows
+        low = held.holding(lane, share.row)
+        counts = held.holding(lane, stop - 1) - low + 1
+        run = np.repeat(np.arange(len(counts)), counts)
+        windows = low[run] + np.arange(len(run)) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts = np.maximum(held.start[windows], share.row[run])
+        lengths = np.minimum(held.stop[windows], stop[run]) - starts
+        return windows, starts - held.start[windows], lengths, starts * lanes + share.lane[run]
 
     def _wait_for(self, windows: Array) -> None:
-        missing = windows[(windows >= 0) & (self._slots[windows] < 0)]
-        # Where lanes are shared there is a window for every row.
-        left = set((missing if self._route.even else np.unique(missing)).tolist())
+        left = set(windows[(windows >= 0) & (self._slots[windows] < 0)].tolist())
         while left and self._readers is not None:
             ready = self._readers.next()
             self._slots[ready.need.window] = ready.slot

@@ -275,7 +275,7 @@ def _first_windows(order: Order, edges: Array, lane: Array, number: Array) -> Ar
 
 @dataclass(frozen=True)
 class Steps:
-    """How the rows of an epoch fall into steps, and a step's rows to ranks.
+    """How the rows of an epoch fall into steps; `route` and `shares` say which of a step's rows are a rank's.
 
     >>> Steps(rows=10, batch=4, last="drop").count, Steps(rows=10, batch=4, last="pad").count
     (2, 3)
@@ -295,16 +295,3 @@ class Steps:
         """Steps from row `start` of the epoch on."""
         rows = max(self.rows - start, 0)
         return rows // self.batch if self.last == "drop" else -(-rows // self.batch)
-
-    def of_rank(self, step: int, rank: int, world: int, lanes: int, start: int = 0) -> Array:
-        """The numbers of the rows that a rank has in a step, in their order; steps are counted from row `start`.
-
-        Where the world divides the lanes, a rank's rows are those with t % world == rank: each lane has one owner. Else
-        the step's rows are sorted by lane and cut into equal runs.
-        """
-        first = start + step * self.batch
-        t = np.arange(first, min(first + self.batch, self.rows), dtype=np.int64)
-        if lanes % world == 0:
-            return np.asarray(t[t % world == rank])
-        by_lane = t[np.argsort(t % lanes, kind="stable")]
-        return np.asarray(by_lane[len(t) * rank // world : len(t) * (rank + 1) // world])

@@ -1,25 +1,34 @@
 """One rank's way through the order: which windows it reads, in the order it needs them, and where each row then lies.
 
 Where the world divides the lanes, rank r has the lanes r, r + W, r + 2W, ..., and its k-th row is row k // L of its
-lane k % L. Otherwise a step's rows are sorted by lane and cut, and neighbours share a lane. Both are the same to
-those who fetch: windows, each needed from some row of the rank on. Pure functions, like `order`; `reading.stages`
-fetches, `assembly` says what is gathered.
+lane k % L. Otherwise a step's rows are sorted by lane and cut, and neighbours share a lane (`shares`). Both are the
+same to those who fetch: windows, each needed from some row of the rank on. Pure functions, like `order`;
+`reading.stages` fetches, `assembly` says what is gathered.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from penstock.dtypes import Array
 from penstock.feed.plan.order import Order, Steps
+from penstock.feed.plan.shares import Slices, period, rows_before
 
 CHUNK = 64
 """Windows are planned so many at a time, while others are read."""
+MOST_STEPS = 1 << 16
+"""Where lanes are shared, so many steps are looked at one by one for the windows they need. Of more, windows are taken
+to have rows of every step that comes round."""
+
+
+MOST_RUNS = 16
+"""So many runs of a window are read by themselves; of more, each would be small beside what it costs to ask for it."""
 
 
 @dataclass(frozen=True)
@@ -115,29 +124,50 @@ class Route:
         """Whether every lane has one owner."""
         return self.order.lanes % self.world == 0
 
+    @property
+    def times_read(self) -> float:
+        """How often all ranks together read the data: lanes that a cut goes through are read on both sides of it.
+
+        >>> order = Order((1000,) * 640, seed=0, epoch=0)
+        >>> [Route(order, Steps(order.rows, 64 * world), 0, world).times_read for world in (8, 24, 128)]
+        [1.0, 1.25, 2.0]
+        """
+        lanes = self.order.lanes
+        return 1.0 if self.even else 1 + (self.world - math.gcd(self.world, lanes)) / lanes
+
     @cached_property
     def lanes(self) -> Array:
-        """The lanes this rank reads."""
+        """The lanes this rank reads, at least one."""
         count = self.order.lanes
         if self.even:
             return np.arange(self.rank, count, self.world)
-        each, more = divmod(self.steps.batch, count)
-        short = self.steps.last != "drop" and (self.steps.rows - self.t) % self.steps.batch
-        if not each or short:
-            # Steps shorter than the lanes are many go round: in time every lane comes to every rank. And a last step
-            # that is cut short is shared out anew.
-            return np.arange(count)
-        low = (self.steps.batch * self.rank // self.world - more) // each
-        high = -(-self.steps.batch * (self.rank + 1) // self.world // each)
-        return np.arange(max(low - 1, 0), min(high + 1, count))
+        lanes = np.concatenate([lane for some in self._telling for lane in (some.first_lane, some.last_lane)])
+        return np.arange(lanes.min(), lanes.max() + 1) if len(lanes) else np.arange(1)
+
+    @property
+    def _telling(self) -> tuple[Slices, Slices]:
+        """What tells all lanes that it has rows of: the steps until all comes round, and the last, perhaps short."""
+        count = self.steps.left(self.t)
+        first = min(period(self.steps.batch, self.order.lanes), count)
+        return self.slices(0, first), self.slices(max(count - 1, 0), count)
+
+    def slices(self, first_step: int, last_step: int) -> Slices:
+        """Where lanes are shared: what the rank has of some steps, counted from row t."""
+        steps, lanes = self.steps, self.order.lanes
+        return Slices.of(steps, first_step, last_step, self.rank, self.world, lanes, self.t)
 
     @cached_property
     def windows(self) -> RankWindows:
-        """All windows of these lanes."""
+        """All windows of these lanes; where lanes are shared, those that hold rows of this rank."""
         windows = self.order.windows
         own = np.full(self.order.lanes, -1)
         own[self.lanes] = np.arange(len(self.lanes))
-        number = np.flatnonzero(own[windows.lane] >= 0)
+        found = self._windows(np.flatnonzero(own[windows.lane] >= 0), own)
+        return found if self.even else self._windows(found.number[self._holds_own(found)], own)
+
+    def _windows(self, number: Array, own: Array) -> RankWindows:
+        """The windows of the order with these numbers, by the rank's numbers of their lanes."""
+        windows = self.order.windows
         start = windows.start[number] - self.order.lane_starts[windows.lane[number]]
         stop = start + windows.rows[number]
         return RankWindows(
@@ -149,9 +179,25 @@ class Route:
             int(stop.max(initial=0)) + 2,
         )
 
+    def _holds_own(self, windows: RankWindows) -> Array:
+        """Whether any row of a window is this rank's; for windows smaller than a few steps' rows perhaps too often."""
+        count = self.steps.left(self.t)
+        changes = np.zeros(len(windows.start) + 1, np.int64)
+        repeated, last = self._telling
+        for some in [self.slices(0, count)] if count <= MOST_STEPS else [last]:
+            share = some.share()
+            lane = share.lane - int(self.lanes[0])
+            ends = windows.holding(lane, share.row), windows.holding(lane, share.row + share.rows - 1) + 1
+            changes += np.bincount(ends[0], minlength=len(changes))
+            changes -= np.bincount(ends[1], minlength=len(changes))
+        found = np.asarray(np.cumsum(changes)[:-1] > 0)
+        if count > MOST_STEPS:
+            found |= np.isin(windows.lane, repeated.share().lane - self.lanes[0])
+        return found
+
     def before(self, t: int) -> Array:
         """How many rows of each lane come before row t of the epoch."""
-        return np.asarray(np.maximum(-(-(t - self.lanes) // self.order.lanes), 0))
+        return rows_before(np.asarray(t), self.lanes, self.order.lanes)
 
     def needs(self) -> Iterator[Need]:
         """The windows that are not behind row t, the one needed first first."""
@@ -181,6 +227,26 @@ class Route:
             some.tolist(), windows.rows[some].tolist(), keys, counts, strict=True
         ):
             yield Need(window, rows, key, tuple(itertools.islice(fetches, count)))
+
+    def only_own(self, need: Need) -> Need:
+        """Of a window whose rows stay as they are, the runs that are this rank's; all of it where there are many."""
+        if self.even or need.keys is not None:
+            return need
+        start, batch = int(self.windows.start[need.window]), self.steps.batch
+        first, last = ((place - self.t) // batch for place in (start, start + need.rows - 1))
+        if last - first >= MOST_RUNS:
+            return need
+        share = self.slices(max(first, 0), min(last + 1, self.steps.left(self.t))).share()
+        fetches = []
+        for fetch in need.fetches:
+            # Without a shuffle there is one lane, so that a row's place in it is its number in the epoch.
+            low = np.maximum(share.row - start, fetch.place)
+            high = np.minimum(share.row + share.rows - start, fetch.place + fetch.rows)
+            for begin, end in zip(low.tolist(), high.tolist(), strict=True):
+                if begin < end:
+                    inside = fetch.first + begin - fetch.place
+                    fetches.append(Fetch(fetch.block, inside, end - begin, begin))
+        return replace(need, fetches=tuple(fetches)) if fetches else need
 
     @cached_property
     def _sorted(self) -> tuple[Array, Array]:

@@ -152,6 +152,10 @@ class RowSource:
         offsets = [offsets[block] + first * size for offsets, size in self._straight]
         return Straight(file, offsets, self._shard(block))
 
+    def reads_runs(self, block: int) -> bool:
+        """Where rows lie as they are in memory, and the block's bytes need no check any more."""
+        return self._direct and (self._verified is None or bool(self._verified[block]))
+
     def read(
         self, fetch: Fetch, views: Mapping[str, memoryview], check: BlockCheck | None = None
     ) -> dict[str, Ragged]:
