@@ -4,8 +4,8 @@
 
 One process takes the place of the rank in the middle of a world, for worlds that divide the 64 lanes and worlds that do
 not, and reads its share of an epoch from the page cache into host memory. Beside the speed stands how much it read of
-what it handed out. Rows as in `feed_cpu`, in blocks of 4 MiB, so that lanes have several each; nothing is checked, which
-would have blocks read whole. Once more in the order of the files.
+what it handed out. Rows as in `feed_cpu`, in blocks of 4 MiB, so that lanes have several each; nothing is checked,
+which would have blocks read whole. Once more in the order of the files.
 """
 
 from __future__ import annotations

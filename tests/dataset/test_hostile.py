@@ -285,6 +285,9 @@ BLOCKS: dict[str, Callable[[list[dict[str, Any]]], object]] = {
     "huge buffer": lambda blocks: blocks[0]["buffers"][0].update(raw=1 << 60),
     "huge values": lambda blocks: blocks[0]["buffers"][2].update(raw=1 << 60),
     "short offsets": lambda blocks: blocks[0]["buffers"][1].update(length=8, raw=8),
+    "buffers over each other": lambda blocks: blocks[0]["buffers"][4].update(
+        offset=blocks[0]["buffers"][0]["offset"]
+    ),
     "half an element": lambda blocks: blocks[0]["buffers"][2].update(length=7, raw=7),
 }
 

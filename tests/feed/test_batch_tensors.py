@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from torch.masked import masked_tensor
+from torch.testing._internal.two_tensor import TwoTensor
 
 from penstock.feed.cuda.batch_tensors import plain_tensors
 
-X, Y = torch.zeros(2), torch.ones(3)
+X, Y = torch.zeros(2), torch.ones(2)
 
 
 class Box(collections.UserDict):
@@ -46,9 +48,20 @@ class Deeper(Slots):
         self.y = y
 
 
+class Private:
+    __slots__ = ("__x", "__y")
+
+    def __init__(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self.__x, self.__y = x, y
+
+
 @pytest.mark.parametrize(
     "batch",
     [
+        collections.deque([X, Y]),
+        Private(X, Y),
+        TwoTensor(X, Y),
+        {"vocabulary": dict.fromkeys(range(100_000), 1), "x": X, "y": {X, Y}},
         {"x": X, "y": {"deep": [Y]}},
         [X, (Y, None, "text", 1)],
         Pair(X, Y),
@@ -93,4 +106,21 @@ def test_nested_ones_as_what_they_are_made_of(layout: torch.layout) -> None:
     found = plain_tensors({"nested": nested})
     assert found
     assert not any(each.is_nested for each in found)
+    assert all(each.untyped_storage().data_ptr() for each in found)
+
+
+def test_what_tells_rows_of_nested_ones_apart_is_found_too() -> None:
+    """Lengths are made where the tensor is, and are memory like any other."""
+    starts, lengths = torch.tensor([0, 1, 0]), torch.tensor([2, 3, 1])
+    nested = torch.nested.narrow(torch.ones(3, 5), 1, starts, lengths, layout=torch.jagged)
+    memory = {each.untyped_storage().data_ptr() for each in plain_tensors(nested)}
+    assert {
+        each.untyped_storage().data_ptr() for each in (nested.values(), nested.offsets(), nested.lengths())
+    } <= memory
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+def test_a_tensor_that_hides_others() -> None:
+    found = plain_tensors([masked_tensor(X, X == 0)])
+    assert [each.dtype for each in found] == [torch.float32, torch.bool]
     assert all(each.untyped_storage().data_ptr() for each in found)

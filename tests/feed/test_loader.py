@@ -150,6 +150,15 @@ def test_epochs_follow_each_other_in_orders_of_their_own(snapshot) -> None:
     assert next(iter(loader))["id"].tolist() == expected(snapshot, epoch=1)[:BATCH].tolist()
 
 
+def test_an_epoch_set_meanwhile_is_what_the_state_tells_at_the_end(snapshot) -> None:
+    loader, other = (make(snapshot, tensors=["id"], rank=0, world=1) for _ in range(2))
+    for _ in loader:
+        loader.set_epoch(5)
+    assert loader.state_dict()["epoch"] == 5
+    other.load_state_dict(loader.state_dict())
+    assert next(iter(other))["id"].tolist() == next(iter(loader))["id"].tolist()
+
+
 def test_a_batch_stays_what_it_was(snapshot) -> None:
     batches = list(make(snapshot, tensors=["id", "v"], rank=0, world=1))
     ids = np.concatenate([batch["id"] for batch in batches])

@@ -308,6 +308,8 @@ FORK = """
 import os, signal, sys, threading, time
 import numpy as np, pyarrow as pa
 import penstock as pk
+from penstock.feed import machine_code
+from penstock.feed.cuda import native_reads
 from penstock.feed.memory import native_loops
 
 native_loops.PAYS_FROM = 0
@@ -316,9 +318,12 @@ loader = pk.write(pa.table({"a": np.arange(1000)}), sys.argv[1]).numpy(100)
 def rows():
     return sorted(row for batch in loader for row in batch["a"].tolist()) == list(range(1000))
 
-made = threading.Thread(target=rows)
+def reading():
+    assert native_reads.compiled(native_reads.Functions(1, 2, 3, 4)) is not None
+
+made = threading.Thread(target=rows if sys.argv[2] == "loops over rows" else reading)
 made.start()
-while not native_loops._MAKING.lock.locked():
+while not machine_code.MAKING.lock.locked():
     time.sleep(0.001)
 process = os.fork()
 if process == 0:
@@ -331,10 +336,10 @@ print(rows(), native_loops.native_loops([8]) is not None)
 """
 
 
-def test_a_fork_while_it_is_made_does_without(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["loops over rows", "a reader's loop"])
+def test_a_fork_while_it_is_made_does_without(tmp_path: Path, what: str) -> None:
     """Nobody there gives up the locks of the compiler, which it would wait for."""
-    done = subprocess.run(
-        [sys.executable, "-c", FORK, str(tmp_path)], capture_output=True, text=True, timeout=120, check=False
-    )
+    command = [sys.executable, "-c", FORK, str(tmp_path), what]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["True None", "True True"]

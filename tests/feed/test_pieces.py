@@ -40,6 +40,25 @@ def test_every_byte_once(given_segments: list[Segment], most: int) -> None:
     assert placed == wanted
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 300)), min_size=1, max_size=5), st.integers(1, 500)
+)
+def test_every_byte_of_segments_that_overlap(places: list[tuple[int, int]], most: int) -> None:
+    """No writer makes such files, and an index that tells of one is refused; bytes are not lost for all that."""
+    found = [Segment(offset, size, 1000 * number) for number, (offset, size) in enumerate(places)]
+    copied = {
+        (tensor, target + byte): piece.offset + start + byte
+        for piece in pieces(found, most)
+        for tensor, target, start, size in piece.copies
+        for byte in range(size)
+    }
+    assert copied == {
+        (number, each.target + byte): each.offset + byte
+        for number, each in enumerate(found)
+        for byte in range(each.size)
+    }
+
+
 def test_pieces_are_about_equal() -> None:
     block = [Segment(64, 5_200, 0), Segment(5_312, 10_400, 0), Segment(15_744, 400, 0)]
     assert [piece.size for piece in pieces(block, 8_100)] == [8_040, 8_040]

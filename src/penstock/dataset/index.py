@@ -216,7 +216,18 @@ def _wrong(index: Index, manifest: Manifest) -> str | None:
         inside &= buffers["offset"] <= end - buffers["length"]
         if not inside.all():
             return "it holds buffers outside their blocks"
+        if _overlapping(buffers):
+            return "it holds buffers that lie over each other"
     return _wrong_sizes(index, manifest)
+
+
+def _overlapping(buffers: Array) -> bool:
+    """Whether bytes of a block belong to two of its buffers: no writer does that, and readers may rely on it."""
+    turn = np.argsort(buffers["offset"], axis=1, kind="stable")
+    offset, length = (np.take_along_axis(buffers[name], turn, axis=1) for name in ("offset", "length"))
+    # Those without bytes may lie anywhere.
+    ends = np.maximum.accumulate(np.where(length > 0, offset + length, 0), axis=1)
+    return bool(((offset[:, 1:] < ends[:, :-1]) & (length[:, 1:] > 0)).any())
 
 
 def _wrong_sizes(index: Index, manifest: Manifest) -> str | None:

@@ -245,7 +245,9 @@ class Loader:
                     epoch.follow(batches[-1])
                     # Popped, so that nothing here keeps a batch alive that its user has let go.
                     yield batches.pop()
-        self._position, self._finished = Position(start.epoch + 1, 0), start.epoch
+        # What was asked for meanwhile (`set_epoch`) comes next; of two iterators, this one tells where it came to.
+        self._position = Position(start.epoch + 1, 0) if self._running else self._next
+        self._finished = start.epoch
 
     def _tell_of_shared_lanes(self, route: Route) -> None:
         """Once, by one rank, where reading more than the data may be what bounds."""

@@ -8,13 +8,14 @@ numba is not installed, or anything goes wrong, readers do the same step by step
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from penstock.feed.cuda.pieces import Piece
+from penstock.feed.machine_code import machine_code
 
 FAILED = -1
 
@@ -36,16 +37,14 @@ Loop = Callable[..., int]
 """stream, the buffer used last, events of the buffers, buffers, pieces (file, offset, size, how many copies), copies
 (target, start in the piece, size) -> the buffer used last, or FAILED."""
 
-_compiled: dict[Functions, Loop | None] = {}
-_lock = threading.Lock()
 
-
+@cache
 def compiled(functions: Functions) -> Loop | None:
     """The loop over these functions, compiled once in a process; None where numba is not installed or does not work."""
-    with _lock:
-        if functions not in _compiled:
-            _compiled[functions] = _compile(functions)
-        return _compiled[functions]
+    found: Loop | None = machine_code(
+        "int64(int64,int64,int64[::1],int64[::1],int64[:,::1],int64[:,::1])", lambda: _loop(functions)
+    )
+    return found
 
 
 def native_bring(
@@ -66,11 +65,7 @@ def native_bring(
     return bring
 
 
-def _compile(functions: Functions) -> Loop | None:
-    try:
-        import numba
-    except Exception:  # numba refuses some versions of NumPy with errors of its own
-        return None
+def _loop(functions: Functions) -> Loop:
     number, code = ctypes.c_uint64, ctypes.c_int
     read = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int, number, number, ctypes.c_int64)(functions.read)
     wait = ctypes.CFUNCTYPE(code, number)(functions.wait)
@@ -101,10 +96,4 @@ def _compile(functions: Functions) -> Loop | None:
                 return failed
         return turn
 
-    try:
-        made: Loop = numba.njit(
-            "int64(int64,int64,int64[::1],int64[::1],int64[:,::1],int64[:,::1])", nogil=True
-        )(loop)
-    except Exception:  # whatever it is that numba cannot do here, Python can
-        return None
-    return made
+    return loop

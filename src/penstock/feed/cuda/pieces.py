@@ -56,18 +56,19 @@ def pieces(segments: Sequence[Segment], most: int) -> Iterator[Piece]:
         if not segment.size:
             continue
         if group and segment.offset - end > GAP:
-            yield from _cut(segments, group, most)
+            yield from _cut(segments, group, end, most)
             group = []
+        # The one that begins last need not be the one that ends last.
+        end = max(end, segment.offset + segment.size) if group else segment.offset + segment.size
         group.append(number)
-        end = segment.offset + segment.size
     if group:
-        yield from _cut(segments, group, most)
+        yield from _cut(segments, group, end, most)
 
 
-def _cut(segments: Sequence[Segment], group: list[int], most: int) -> Iterator[Piece]:
+def _cut(segments: Sequence[Segment], group: list[int], end: int, most: int) -> Iterator[Piece]:
     """Segments beside each other, as one stretch of the file."""
-    first, last = segments[group[0]].offset, segments[group[-1]]
-    size = last.offset + last.size - first
+    first = segments[group[0]].offset
+    size = end - first
     each = -(-size // -(-size // most))
     for start in range(first, first + size, each):
         stop = min(start + each, first + size)

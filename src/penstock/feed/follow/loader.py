@@ -114,4 +114,4 @@ class FollowLoader(Loader):
                 stats.ended = time.perf_counter()
                 epoch.close()
                 stats.bytes_read, stats.writer_waited = epoch.bytes_read, epoch.writer_waited
-        self._position = Position(1, 0)
+        self._position = Position(1, 0) if self._running else self._next

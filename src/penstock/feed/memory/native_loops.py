@@ -7,15 +7,14 @@ beforehand is a few moves instead of a call. `LoopChoice` says when that pays.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from penstock.dataset.forks import in_forks
 from penstock.dtypes import Array
+from penstock.feed.machine_code import machine_code
 from penstock.feed.memory.row_loops import NUMPY, Blocks, RowLoops
 from penstock.feed.plan.order import ROUNDS, grid
 
@@ -133,45 +132,15 @@ def native_loops(row_sizes: Sequence[int], ragged: bool = False) -> NativeLoops 
     return NativeLoops(permute, interleave, takes, _take_runs() if ragged else None)
 
 
-class _Making:
-    """Whether machine code can be made: in a process that was forked meanwhile, nobody gives up numba's own locks."""
-
-    def __init__(self) -> None:
-        self.usable, self.lock = True, threading.Lock()
-        in_forks(self)
-
-    def forked(self) -> None:
-        """Who was at it is not there."""
-        self.usable, self.lock = self.usable and not self.lock.locked(), threading.Lock()
-
-
-_MAKING = _Making()
-
-
-def _compiled(signature: str, make: Callable[[], Callable[..., None]]) -> Any:
-    """A function as machine code that runs without the interpreter; None if it cannot be had."""
-    with _MAKING.lock:
-        if not _MAKING.usable:
-            return None
-        # Whatever it is that numba cannot do here, NumPy can; some versions refuse to be imported.
-        try:
-            import numba
-
-            disabled = getattr(numba.config, "DISABLE_JIT", False)
-            return None if disabled else numba.njit(signature, nogil=True)(make())
-        except Exception:
-            return None
-
-
 @cache
 def _permute() -> Permute | None:
-    found: Permute | None = _compiled("void(int64[::1],int64,int64,int64[::1])", _permute_loop)
+    found: Permute | None = machine_code("void(int64[::1],int64,int64,int64[::1])", _permute_loop)
     return found
 
 
 @cache
 def _interleave() -> Interleave | None:
-    found: Interleave | None = _compiled(
+    found: Interleave | None = machine_code(
         "void(int64[::1],int64[::1],int64[::1],int64,int64,int64,int64[::1])", _interleave_loop
     )
     return found
@@ -179,13 +148,13 @@ def _interleave() -> Interleave | None:
 
 @cache
 def _take(size: int) -> Take | None:
-    found: Take | None = _compiled("void(int64[::1],int64,uint64,int64[::1])", lambda: _take_loop(size))
+    found: Take | None = machine_code("void(int64[::1],int64,uint64,int64[::1])", lambda: _take_loop(size))
     return found
 
 
 @cache
 def _take_runs() -> TakeRuns | None:
-    found: TakeRuns | None = _compiled(
+    found: TakeRuns | None = machine_code(
         "void(int64[::1],int64[::1],int64[::1],int64[::1],int64[::1],int64,int64)", _take_runs_loop
     )
     return found
