@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.machine import free_memory, usable_cores
+from penstock.machine import cores_of_each, free_memory, usable_cores
 
 AVAILABLE = 8 << 30
 MEMINFO = f"MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable:    {AVAILABLE >> 10} kB\nBuffers: 2 kB"
@@ -126,3 +126,27 @@ def test_without_proc_the_affinity_counts_or_else_all_cores(tmp_path, monkeypatc
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert usable_cores(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "parents", "processes", "cores"),
+    [(16, 16, 1, 16), (16, 16, 4, 4), (16, 16, 5, 3), (16, 16, 64, 1), (2, 16, 8, 2), (2, 16, 1, 2)],
+)
+def test_cores_are_shared_unless_each_process_has_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: int, parents: int, processes: int, cores: int
+) -> None:
+    affinity = {0: own, os.getppid(): parents}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(affinity[process])), raising=False)
+    assert cores_of_each(processes, machine(tmp_path, "0::/", {})) == cores
+
+
+def test_cores_are_shared_where_nothing_tells_of_the_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def affinity(process: int) -> set[int]:
+        if process:
+            raise ProcessLookupError
+        return set(range(16))
+
+    monkeypatch.setattr(os, "sched_getaffinity", affinity, raising=False)
+    assert cores_of_each(4, machine(tmp_path, "0::/", {})) == 4

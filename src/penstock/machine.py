@@ -1,8 +1,9 @@
 """What the machine has for this process: cores and memory, seen through affinity and container limits, and a folder.
 
 A container sees the whole machine in /proc; what it may use of it stands in its control group, and in every
-group above. `usable_cores` and `free_memory` promise the least of all these. They read files and change
-nothing; where there are none (macOS), they say what Python knows. `root` is where /proc and /sys are found.
+group above. `usable_cores` and `free_memory` promise the least of all these, and `cores_of_each` shares the cores
+out. They read files and change nothing; where there are none (macOS), they say what Python knows. `root` is where
+/proc and /sys are found.
 
 `cache_folders` says where something may lie for longer than a run.
 
@@ -36,6 +37,28 @@ def usable_cores(root: Path = Path("/")) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quotas = (quota for folder in _groups("cpu", root) for quota in _quotas(folder))
     return max(1, int(min([cores, *quotas])))
+
+
+def cores_of_each(processes: int, root: Path = Path("/")) -> int:
+    """Cores for each of so many processes like this one: a share; or its own, where it was given some; at least 1.
+
+    Launchers that bind each process to cores of its own leave it fewer than they have themselves.
+
+    >>> 1 <= cores_of_each(4) <= usable_cores()
+    True
+    """
+    cores = usable_cores(root)
+    if processes == 1 or _bound():
+        return cores
+    return max(cores // processes, 1)
+
+
+def _bound() -> bool:
+    """Whether this process may run on fewer cores than its parent."""
+    try:
+        return len(os.sched_getaffinity(0)) < len(os.sched_getaffinity(os.getppid()))
+    except (AttributeError, OSError):  # not Linux; the parent has ended
+        return False
 
 
 def free_memory(root: Path = Path("/")) -> int:

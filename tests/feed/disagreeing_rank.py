@@ -2,8 +2,9 @@
 
     disagreeing_rank.py DATASET OTHER FOLDER
 
-Rank 1 reads another dataset, then another seed, then another batch size than rank 0; then the environment tells both
-another rank than the process group does. What each says goes to FOLDER/rank-R.json.
+Rank 1 reads another dataset, then another seed, then another batch size than rank 0; then ranks are said by hand that
+are not the group's; then the environment tells both another rank than the process group does. What each says goes to
+FOLDER/rank-R.json.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def main() -> None:
         "seed": told(ds.torch(16, lanes=12, seed=rank)),
         "batch": told(ds.torch(16 + rank, lanes=12)),
         "alone": told(ds.torch(16 + rank, lanes=12, rank=0, world=1)),
+        "other ranks": told(ds.torch(16 + rank, lanes=12, rank=1 - rank, world=4)),
         "agreed": told(ds.torch(16, lanes=12)),
     }
     os.environ["RANK"] = str(1 - rank)

@@ -1,4 +1,7 @@
-"""Starts a script as several ranks of one job on this machine, as a launcher would; they meet over loopback."""
+"""Starts a script as several ranks of one job on this machine, as a launcher would, and waits for them to end.
+
+They meet over loopback.
+"""
 
 from __future__ import annotations
 
@@ -51,3 +54,17 @@ def start_ranks(
         )
         for rank in range(world)
     ]
+
+
+def finished(ranks: list[subprocess.Popen[str]]) -> list[subprocess.CompletedProcess[str]]:
+    """What became of ranks that were started, in the order of ranks."""
+    done = []
+    for rank in ranks:
+        try:
+            out, errors = rank.communicate(timeout=100)
+        except subprocess.TimeoutExpired:
+            for each in ranks:
+                each.kill()
+            raise
+        done.append(subprocess.CompletedProcess(rank.args, rank.returncode, out, errors))
+    return done

@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import penstock as pk
+from penstock.errors import SelectionError
 from penstock.feed.cuda import arena as cuda_arena
 from penstock.feed.cuda import calls as cuda_calls
 from penstock.feed.loader import Loader
@@ -124,6 +125,24 @@ def test_rows_are_copied_once_an_epoch(
     # The tables of the windows are copied too, and are small.
     assert ROWS * 28 <= host_instead_of_cuda.copied - before < ROWS * 28 * 1.5
     assert loader.stats.bytes_read == ROWS * 28
+
+
+def test_memory_that_torch_holds_unused_counts_as_free(
+    dataset: pk.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loader that is made late, when models have come and gone, finds most of it there."""
+    settings, size = Settings(100, rank=0, world=1, cache="device"), ROWS * 28
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (size // 2, 1 << 40))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 10_000)
+    for reserved, fits in ((10_000, False), (9_000 + size // 2, False), (11_000 + size // 2, True)):
+        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device, reserved=reserved: reserved)
+        loader = on_the_device(dataset, settings, ["v"])
+        if fits:
+            assert len(list(loader)) == len(loader)
+        else:
+            with pytest.raises(SelectionError, match=r"cpu has .* free"):
+                next(iter(loader))
+        loader.close()
 
 
 @pytest.mark.parametrize("lanes", [63, 64])

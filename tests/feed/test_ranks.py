@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from several_ranks import start_ranks
+from several_ranks import finished, start_ranks
 
 import penstock as pk
 
@@ -51,19 +51,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def run(world: int, dataset: str, folder: Path, *more: str) -> list[subprocess.CompletedProcess[str]]:
     return finished(start_ranks(world, SCRIPT, dataset, str(folder), *more))
-
-
-def finished(ranks: list[subprocess.Popen[str]]) -> list[subprocess.CompletedProcess[str]]:
-    done = []
-    for rank in ranks:
-        try:
-            out, errors = rank.communicate(timeout=100)
-        except subprocess.TimeoutExpired:
-            for each in ranks:
-                each.kill()
-            raise
-        done.append(subprocess.CompletedProcess(rank.args, rank.returncode, out, errors))
-    return done
 
 
 def seen(folder: Path, world: int) -> list[list[list[int]]]:
@@ -168,6 +155,7 @@ def test_ranks_that_do_not_read_the_same_are_told(dataset: str, tmp_path: Path) 
     for rank in range(2):
         told = json.loads((tmp_path / f"rank-{rank}.json").read_text())
         assert (told["alone"], told["agreed"]) == ("no error", "no error")
+        assert told["other ranks"] == "no error", "said by hand, they are of some other grouping"
         for what, values in (("fingerprint", None), ("seed", (0, 1)), ("batch", (32, 34))):
             here = f"SelectionError: rank {rank} and rank {1 - rank} do not read the same: "
             assert told[what].startswith(here)

@@ -202,6 +202,7 @@ def test_readers_do_not_depend_on_cores(written, s3_bucket: str) -> None:
     assert pk.open(written["arrow"]).numpy(100).settings.threads < FAR_THREADS
     next(iter(loader))
     assert loader.stats.threads == FAR_THREADS
+    assert pk.open(f"s3://{s3_bucket}/train").numpy(100, threads=3).settings.threads == 3
 
 
 def snapshot_of(root: str) -> Snapshot:

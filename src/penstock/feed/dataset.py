@@ -151,6 +151,7 @@ class Dataset:
         window: int = WINDOW,
         cache: str | None = None,
         memory: int | None = None,
+        threads: int | None = None,
         verify: bool = True,
         pad: Pad = None,
         nested: bool = False,
@@ -166,10 +167,12 @@ class Dataset:
         of the files. `lanes` and `window` say how far it mixes: rows out of about lanes x window blocks.
 
         `rank`, `world`: found by themselves (torch.distributed, the launcher's environment, TF_CONFIG, JAX) when the
-        first batch is asked for.
+        first batch is asked for. Where both are passed, nothing is compared with the process group: ranks that read the
+        same rows may, such as those that share one model, and one rank alone takes rank=0, world=1.
 
         `cache`: "host" or "device" keeps the dataset in memory once it was read; the batches are the same. `memory`:
-        the most a rank may use beside that; it never changes the order, and too little is an error.
+        the most a rank may use beside that; it never changes the order, and too little is an error. `threads`: threads
+        that read for one rank; None for as many as suit the machine, which the launcher's ranks there share.
 
         `tensors`: the names of those wanted; of plain files also a mapping of columns, as in `to_torch`. Ragged ones
         come as values and offsets; with `pad` filled up with zeros to a length (one for all, or by name), beside a
@@ -200,7 +203,9 @@ class Dataset:
             lanes=lanes,
             window=window,
             memory=memory,
-            threads=reader_threads(on_device=str(device).partition(":")[0] != "cpu"),
+            threads=reader_threads(
+                threads, snapshot, world, on_device=str(device).partition(":")[0] != "cpu"
+            ),
             verify=verify,
             transform=transform,
             cache=cache,
@@ -227,6 +232,7 @@ class Dataset:
         window: int = WINDOW,
         cache: str | None = None,
         memory: int | None = None,
+        threads: int | None = None,
         verify: bool = True,
         pad: Pad = None,
         transform: Transform | None = None,
@@ -245,7 +251,7 @@ class Dataset:
             lanes=lanes,
             window=window,
             memory=memory,
-            threads=reader_threads(on_device=False),
+            threads=reader_threads(threads, snapshot, world),
             verify=verify,
             transform=transform,
             cache=cache,
@@ -271,6 +277,7 @@ class Dataset:
         window: int = WINDOW,
         cache: str | None = None,
         memory: int | None = None,
+        threads: int | None = None,
         verify: bool = True,
         pad: Pad = None,
         transform: Transform | None = None,
@@ -289,7 +296,7 @@ class Dataset:
             lanes=lanes,
             window=window,
             memory=memory,
-            threads=reader_threads(on_device=False),
+            threads=reader_threads(threads, snapshot, world),
             verify=verify,
             transform=transform,
             cache=cache,
@@ -315,6 +322,7 @@ class Dataset:
         window: int = WINDOW,
         cache: str | None = None,
         memory: int | None = None,
+        threads: int | None = None,
         verify: bool = True,
         pad: Pad = None,
         transform: Transform | None = None,
@@ -338,7 +346,7 @@ class Dataset:
             lanes=lanes,
             window=window,
             memory=memory,
-            threads=reader_threads(on_device=False),
+            threads=reader_threads(threads, snapshot, world),
             verify=verify,
             transform=transform,
             cache=cache,

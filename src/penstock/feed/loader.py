@@ -23,6 +23,7 @@ from penstock.dataset import follow_log
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
 from penstock.errors import DatasetError
+from penstock.feed.agreement import agree
 from penstock.feed.epoch import Epoch, KeptArena
 from penstock.feed.log import TrainingLog, checked_numbers
 from penstock.feed.places import Place
@@ -30,7 +31,7 @@ from penstock.feed.plan.order import Order, Steps
 from penstock.feed.plan.route import Route
 from penstock.feed.settings import Settings
 from penstock.feed.stats import Stats
-from penstock.feed.world import World, agree, find_world, refuse_worker_processes
+from penstock.feed.world import World, find_world, refuse_worker_processes
 
 STATE_FORMAT = 1
 TOLD_FROM = 1.2

@@ -22,13 +22,15 @@ from penstock.feed.memory.host_arena import Frame, HostArena, as_numpy, as_torch
 from penstock.feed.places import CudaPlace, HostPlace, Place
 from penstock.feed.settings import Settings
 from penstock.feed.shaping import Shaping, length_name, padded_lengths
-from penstock.machine import usable_cores
+from penstock.feed.world import ranks_here
+from penstock.machine import cores_of_each
 from penstock.wire.ragged import Ragged
 
 VALID = "valid"
 """The tensor that tells rows from those that fill a batch up."""
 DEVICE_THREADS, HOST_THREADS = 8, 4
-"""Readers of one rank. On 16 cores 8 fed a GPU fastest; on the host they share cores with the gather."""
+"""Readers of one rank, where there are cores for them. On 16 cores 8 fed a GPU fastest; on the host they share cores
+with the gather."""
 FAR_THREADS = 16
 """Readers of one rank where each waits for another machine, so not bounded by cores. At 40 ms to the first byte and
 80 MB/s a connection, two for each block of 16 MiB, they could have 1.8 GB/s; on 2 cores 0.4 to 0.6 came."""
@@ -47,23 +49,26 @@ def chosen_specs(snapshot: Snapshot, tensors: Any) -> tuple[TensorSpec, ...]:
     return tuple(spec for spec in snapshot.manifest.tensors if spec.name in names)
 
 
-def reader_threads(on_device: bool) -> int:
-    """How many threads read for one rank."""
-    return max(min(usable_cores(), DEVICE_THREADS if on_device else HOST_THREADS), 2)
+def reader_threads(
+    wanted: int | None, snapshot: Snapshot, world: int | None = None, on_device: bool = False
+) -> int:
+    """How many threads read for one rank: those wanted, else what suits the storage and this rank's share of the cores.
 
-
-def suited(settings: Settings, snapshot: Snapshot) -> Settings:
-    """With threads for a store that is far away: they wait for it most of the time, whatever the cores."""
-    if snapshot.store.local is not None:
-        return settings
-    return replace(settings, threads=max(settings.threads, FAR_THREADS))
+    `world` as it was said: more ranks than these are not told by anybody who says that there is one.
+    """
+    if wanted is not None:
+        return wanted
+    if snapshot.store.local is None:
+        return FAR_THREADS
+    cores = cores_of_each(1 if world == 1 else ranks_here(None))
+    return max(min(cores, DEVICE_THREADS if on_device else HOST_THREADS), 2)
 
 
 def numpy_loader(
     snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Settings, following: Following | None = None
 ) -> Loader:
     """Batches of NumPy arrays."""
-    settings, shape = suited(settings, snapshot), shaping(specs, settings)
+    shape = shaping(specs, settings)
 
     def place(snapshot: Snapshot) -> Place:
         return HostPlace(snapshot, specs, settings.cache, shape, as_numpy)
@@ -109,7 +114,7 @@ def torch_loader(
             f"device {str(where)!r} is of a kind loaders do not know: they fill host memory and CUDA devices. Leave "
             "device out, and move the batches yourself."
         )
-    settings, shape = suited(settings, snapshot), shaping(specs, settings)
+    shape = shaping(specs, settings)
 
     def place(snapshot: Snapshot) -> Place:
         if where.type == "cuda":

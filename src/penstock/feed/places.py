@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
 from penstock.errors import SelectionError
+from penstock.feed.frameworks.torch import free_on_gpu
 from penstock.feed.memory.arena import Arena, Room
 from penstock.feed.memory.cache import CachedSource, HostCache, RowsInPlace, Source, check_room, row_bytes
 from penstock.feed.memory.host_arena import Buffers, Frame, HostArena
@@ -183,13 +184,11 @@ class CudaPlace:
 
     def _device_cache(self) -> DeviceCache | None:
         if self._wanted == "device" and self._on_device is None:
-            import torch
-
             from penstock.feed.cuda.cache import DeviceCache
 
             fixed = tuple(spec for spec in self._specs if not spec.ragged)
             size = self._snapshot.manifest.rows * row_bytes(self._snapshot, fixed)
-            check_room(size, torch.cuda.mem_get_info(self._device)[0], str(self._device), "device")
+            check_room(size, free_on_gpu(self._device), str(self._device), "device")
             self._on_device = DeviceCache(self._snapshot, fixed, self._device)
         return self._on_device
 

@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.errors import SelectionError
 
@@ -60,7 +59,7 @@ def told_world(
     found = {
         name: each
         for name, each in (
-            ("torch.distributed", _torch() if environment is None else None),
+            ("torch.distributed", torch_world() if environment is None else None),
             ("jax", _jax() if environment is None else None),
             ("RANK and WORLD_SIZE", _launcher(given)),
             ("TF_CONFIG", _tensorflow(given)),
@@ -74,7 +73,8 @@ def told_world(
     return different.pop() if different else None
 
 
-def _torch() -> World | None:
+def torch_world() -> World | None:
+    """As torch's process group says, where there is one."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return None
@@ -116,37 +116,20 @@ def _tensorflow(environment: Mapping[str, str]) -> World | None:
     return World(index + (sizes["chief"] if kind == "worker" else 0), sum(sizes.values()))
 
 
-def ranks_here(world: int, environment: Mapping[str, str] | None = None) -> int:
-    """How many ranks of such a world share this machine's memory, as far as the launcher tells.
+def ranks_here(world: int | None, environment: Mapping[str, str] | None = None) -> int:
+    """How many ranks of such a world share this machine, as far as the launcher tells. None: a world of any size.
 
     >>> (
     ...     ranks_here(16, {"LOCAL_WORLD_SIZE": "8"}),
     ...     ranks_here(1, {"LOCAL_WORLD_SIZE": "8"}),
     ...     ranks_here(16, {}),
+    ...     ranks_here(None, {"LOCAL_WORLD_SIZE": "8"}),
     ... )
-    (8, 1, 1)
+    (8, 1, 1, 8)
     """
     told = (os.environ if environment is None else environment).get("LOCAL_WORLD_SIZE", "")
-    return max(min(int(told), world), 1) if told.isdigit() else 1
-
-
-def agree(mine: Mapping[str, Any], world: World) -> None:
-    """Compare what every rank is about to do, where a torch process group exists; differences are an error."""
-    torch = sys.modules.get("torch")
-    if world.size == 1 or torch is None or _torch() is None:
-        return
-    theirs: list[dict[str, Any] | None] = [None] * world.size
-    torch.distributed.all_gather_object(theirs, dict(mine))
-    for rank, each in enumerate(theirs):
-        different = [key for key in mine if each is None or each.get(key) != mine[key]]
-        if different:
-            told = "; ".join(
-                f"{key}: {mine[key]!r} here, {(each or {}).get(key)!r} there" for key in different
-            )
-            raise SelectionError(
-                f"rank {world.rank} and rank {rank} do not read the same: {told}. Give all ranks the same dataset, "
-                "seed, batch size and state; a loader for one rank alone takes rank=0, world=1."
-            )
+    ranks = int(told) if told.isdigit() else 1
+    return max(ranks if world is None else min(ranks, world), 1)
 
 
 def refuse_worker_processes() -> None:

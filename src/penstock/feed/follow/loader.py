@@ -13,6 +13,7 @@ import numpy as np
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
 from penstock.errors import StillWriting
+from penstock.feed.agreement import agree
 from penstock.feed.follow.epoch import FollowedEpoch
 from penstock.feed.follow.following import Following
 from penstock.feed.loader import FOLLOWED, Loader, Position
@@ -21,7 +22,7 @@ from penstock.feed.memory.host_arena import HostArena
 from penstock.feed.places import Place
 from penstock.feed.settings import Settings
 from penstock.feed.stats import Stats
-from penstock.feed.world import agree, refuse_worker_processes
+from penstock.feed.world import refuse_worker_processes
 
 
 class FollowLoader(Loader):

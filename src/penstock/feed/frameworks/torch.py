@@ -38,8 +38,14 @@ def free_bytes(device: Any) -> int | None:
     kind = _device(device)
     if kind.type != "cuda":
         return None
-    free, _ = _torch().cuda.mem_get_info(kind)
-    return int(free)
+    return free_on_gpu(kind)
+
+
+def free_on_gpu(device: Any) -> int:
+    """Bytes of a GPU that a tensor could still take: what nobody has, and what torch's allocator keeps unused."""
+    cuda = _torch().cuda
+    unused = cuda.memory_reserved(device) - cuda.memory_allocated(device)
+    return int(cuda.mem_get_info(device)[0] + max(unused, 0))
 
 
 def place(arrays: Sequence[Array], dtypes: Sequence[str], device: Any) -> list[torch.Tensor]:

@@ -32,7 +32,7 @@ class Slices:
 
     >>> found = Slices.of(Steps(rows=12, batch=6), 0, 2, rank=1, world=3, lanes=4)
     >>> found.first_lane, found.last_lane
-    (array([1, 0]), array([1, 1]))
+    (array([1, 2]), array([1, 2]))
     """
 
     begin: Array
