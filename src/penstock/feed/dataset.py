@@ -327,12 +327,19 @@ class Dataset:
         pad: Pad = None,
         transform: Transform | None = None,
         log: str | os.PathLike[str] | None = None,
+        epoch: int = 0,
     ) -> tf.data.Dataset:
         """A `tf.data.Dataset` of batches, each iteration of it an epoch; arguments as in `torch`.
 
         Ragged tensors come as `tf.RaggedTensor`. `transform` is mapped over the dataset, as TensorFlow's own code. A
         `log` has the feed alone: there is no `note`. Ranks may be told after it is made and before it is iterated;
         until then a `global_batch_size` leaves the number of rows in `element_spec` open.
+
+        `epoch`: the first one it gives, such as Keras' `initial_epoch`. That is all a training that goes on can say: a
+        `tf.data.Dataset` has no state, and in the middle of an epoch go on the loaders of `torch`, `numpy` and `jax`.
+
+        Under a strategy of `tf.distribute` a batch is of one worker, and split among its replicas; TensorFlow shares
+        out no rows a second time, unless `rank=0, world=1` leaves all of it to the strategy.
         """
         snapshot = self._chosen(tensors)
         settings = Settings(
@@ -354,7 +361,7 @@ class Dataset:
             log=log,
         )
         specs = chosen_specs(snapshot, None if isinstance(tensors, Mapping) else tensors)
-        return tensorflow_dataset(snapshot, specs, settings, self._following)
+        return tensorflow_dataset(snapshot, specs, settings, self._following, epoch)
 
     def _chosen(self, tensors: Tensors) -> Snapshot:
         """The snapshot to read: of plain files, a mapping says which columns become which tensors."""

@@ -111,7 +111,8 @@ def _tensorflow(environment: Mapping[str, str]) -> World | None:
         kind, index = task.get("type", "worker"), int(task.get("index", 0))
     except (ValueError, AttributeError, TypeError) as error:
         raise SelectionError(f"TF_CONFIG cannot be read ({error}): {text!r:.200}") from None
-    if kind not in sizes or not sum(sizes.values()):
+    # With parameter servers there is one coordinator, which reads for all; its workers run what it tells them.
+    if kind not in sizes or not sum(sizes.values()) or cluster.get("ps"):
         return None
     return World(index + (sizes["chief"] if kind == "worker" else 0), sum(sizes.values()))
 

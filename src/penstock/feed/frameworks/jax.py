@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def check(dtypes: Sequence[str], device: Any) -> None:
     """Refuse a device that is not there, and dtypes JAX would narrow, before any row moves."""
     jax = _jax()
-    _device(device)
+    # One that is not named is there. To ask would begin JAX, which has to be told of its other processes before.
+    if device is not None:
+        _device(device)
     wide = sorted({name for name in dtypes if DTYPES[name].bytes == 8})
     if wide and not jax.config.jax_enable_x64:
         narrow = " or ".join(repr(name.replace("64", "32")) for name in wide)
@@ -56,10 +58,11 @@ def _device(device: Any) -> Any:
         return device
     platform, _, place = (device or "").partition(":")
     try:
-        found = jax.devices(platform or None)
+        # Of this process: `jax.devices()` begins with those of process 0, in every process.
+        found = jax.local_devices(backend=platform or None)
         return found[int(place or 0)]
     except (RuntimeError, IndexError, ValueError) as error:
-        raise DeviceError(f"JAX sees no device {device!r}; it has {jax.devices()}.") from error
+        raise DeviceError(f"JAX sees no device {device!r}; it has {jax.local_devices()}.") from error
 
 
 def _jax() -> Any:

@@ -7,14 +7,16 @@ looked for when an epoch begins. So what depends on ranks is said at once only w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import TensorSpec
+from penstock.errors import SelectionError
 from penstock.feed.follow.following import Following
 from penstock.feed.frameworks import tensorflow as tensorflow_feed
+from penstock.feed.frameworks.tensorflow_strategies import rank_batches, shared_out, workers
 from penstock.feed.loaders import VALID, batch_dtypes, numpy_loader
 from penstock.feed.settings import Settings
 from penstock.feed.shaping import length_name, padded_lengths
@@ -23,15 +25,28 @@ from penstock.wire.ragged import Ragged
 
 
 def tensorflow_dataset(
-    snapshot: Snapshot, specs: tuple[TensorSpec, ...], settings: Settings, following: Following | None = None
+    snapshot: Snapshot,
+    specs: tuple[TensorSpec, ...],
+    settings: Settings,
+    following: Following | None = None,
+    epoch: int = 0,
 ) -> Any:
-    """A `tf.data.Dataset` of dictionaries; each iteration of it is one epoch."""
+    """A `tf.data.Dataset` of dictionaries; each iteration of it is one epoch, the first of them `epoch`."""
+    if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
+        raise SelectionError(f"epoch={epoch!r}: a whole number of at least 0 is wanted.")
     tensorflow_feed.check([spec.dtype for spec in specs], None)
     import tensorflow as tf
 
     # A transform is TensorFlow's own: it changes what the elements are.
     loader = numpy_loader(snapshot, specs, replace(settings, transform=None), following)
-    world = told_world(settings.rank, settings.world)
+    loader.set_epoch(epoch)
+    world, together = told_world(settings.rank, settings.world), workers(tf)
+    if world is None and together > 1:
+        raise SelectionError(
+            f"TensorFlow works with {together} workers, and nothing says which of them this is: TF_CONFIG is not set. "
+            f"Pass rank=strategy.cluster_resolver.task_id, world={together}; or rank=0, world=1, for every worker to "
+            "read all rows, of which the strategy then gives it a share."
+        )
     dtypes = batch_dtypes(specs, settings)
 
     def batches() -> Iterator[dict[str, Any]]:
@@ -40,10 +55,11 @@ def tensorflow_dataset(
 
     signature = _signatures(tf, specs, settings, _rows(settings, world))
     found = tf.data.Dataset.from_generator(batches, output_signature=signature)
-    if following is None and world is not None and len(loader):
+    length = (lambda: len(loader)) if following is None else None
+    if world is None or world.size > 1:
+        found = rank_batches(shared_out(found), length, lambda: loader.world().size)
+    elif length is not None and len(loader):
         found = found.apply(tf.data.experimental.assert_cardinality(len(loader)))
-    elif following is None:
-        found = _with_length(tf, found, lambda: len(loader))
     return found if settings.transform is None else found.map(settings.transform)
 
 
@@ -54,39 +70,6 @@ def _rows(settings: Settings, world: World | None) -> int | None:
     if world is None:
         return settings.batch_size
     return settings.batch(world.size) // world.size
-
-
-def _with_length(tf: Any, dataset: Any, length: Callable[[], int]) -> Any:
-    """The same dataset, with a length that is looked up whenever it is asked for.
-
-    TensorFlow knows lengths only as numbers that are fixed when a dataset is made; and of one without a length Keras
-    says that its input ran out of data. What has an element for each of ours keeps the length.
-    """
-
-    class Batches(tf.data.Dataset):  # type: ignore[misc]
-        """Batches of a loader."""
-
-        def __init__(self, inner: Any) -> None:
-            self._inner = inner
-            super().__init__(inner._variant_tensor)
-
-        def _inputs(self) -> list[Any]:
-            return [self._inner]
-
-        @property
-        def element_spec(self) -> Any:
-            return self._inner.element_spec
-
-        def cardinality(self) -> Any:
-            return tf.constant(length(), tf.int64)
-
-        def map(self, *arguments: Any, **options: Any) -> Any:
-            return Batches(self._inner.map(*arguments, **options))
-
-        def prefetch(self, *arguments: Any, **options: Any) -> Any:
-            return Batches(self._inner.prefetch(*arguments, **options))
-
-    return Batches(dataset)
 
 
 def _signatures(

@@ -1,11 +1,12 @@
 """The demo's Keras model and its training by `model.fit`; `train` runs in a process of its own, by `pk.launch`.
 
 The same story as `torch_model`, in one process. A `tf.data.Dataset` has no state, so a killed training goes on at the
-beginning of the epoch it was in; each epoch is a dataset of its own, with its own order.
+beginning of the epoch it was in.
 """
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import penstock as pk
@@ -51,7 +52,7 @@ def delay_model(recipe: Any, steps: int) -> Any:
 
 
 def train(task: Task) -> Trained:
-    """Train with `model.fit`, an epoch after the other, and keep a checkpoint after each."""
+    """Train with `model.fit`, and keep a checkpoint after each epoch."""
     import keras
     import tensorflow as tf
 
@@ -63,12 +64,15 @@ def train(task: Task) -> Trained:
     watch = Watch(task.epochs * each, rank=0, world=1, dies=task.dies)
     model = delay_model(ds.recipe, watch.steps)
 
-    at = pk.restore(f"{task.folder}/run", model=model, optimizer=model.optimizer)
-    for epoch in range(at.step // each, task.epochs):
-        batches = ds.tensorflow(BATCH, seed=SEED + epoch, log=f"{task.folder}/log.jsonl")
-        model.fit(batches.map(pair), shuffle=False, verbose=0, callbacks=[_watching(watch, epoch * each)])
+    def keep(epoch: int, logs: dict[str, float]) -> None:
         step = (epoch + 1) * each
         pk.checkpoint(f"{task.folder}/run", model=model, optimizer=model.optimizer, step=step)
+
+    at = pk.restore(f"{task.folder}/run", model=model, optimizer=model.optimizer)
+    epoch = at.step // each
+    batches = ds.tensorflow(BATCH, seed=SEED, epoch=epoch, log=f"{task.folder}/log.jsonl").map(pair)
+    callbacks = [_watching(watch, at.step), keras.callbacks.LambdaCallback(on_epoch_end=keep)]
+    model.fit(batches, initial_epoch=epoch, epochs=task.epochs, shuffle=False, verbose=0, callbacks=callbacks)
     return _evaluated(model, task, watch.steps, at.step)
 
 
@@ -81,8 +85,10 @@ def _watching(watch: Watch, before: int) -> Any:
     """Has the training watched, from the step that is behind on."""
     import keras
 
+    steps = count(before + 1)
+
     def after(batch: int, logs: dict[str, float]) -> None:
-        step = before + batch + 1
+        step = next(steps)
         if watch.tells(step):
             watch.tell(step, logs["loss"])
         watch.after(step)
