@@ -17,8 +17,8 @@ from penstock.errors import StillWriting
 from penstock.feed.follow.epoch import FollowedEpoch
 from penstock.feed.follow.following import Following
 from penstock.feed.loader import FOLLOWED, Loader, Position
-from penstock.feed.memory.cache import row_bytes
 from penstock.feed.memory.host_arena import HostArena
+from penstock.feed.memory.row_sizes import row_bytes
 from penstock.feed.places import Place
 from penstock.feed.settings import Settings
 from penstock.feed.stats import Stats
