@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import host_calls
@@ -14,6 +17,7 @@ import pyarrow as pa
 import pytest
 import torch
 from left_behind import strangers
+from slow_writes import Writing, numbered
 
 import penstock as pk
 from penstock.feed.cuda import calls as cuda_calls
@@ -27,29 +31,34 @@ Log = list[tuple[Any, ...]]
 
 
 class NotedCalls(host_calls.HostCalls):
-    """Notes what is asked of streams, in its order."""
+    """Notes what the consumer's thread asks of streams, in its order; readers ask for copies meanwhile."""
 
     def __init__(self) -> None:
         super().__init__()
         self.log: Log = []
-        self._current: Any = "the consumer's"
+        self._thread = threading.local()
+        self._consumer = threading.get_ident()
 
     @contextmanager
     def on(self, stream: Any) -> Iterator[None]:
-        before, self._current = self._current, stream
+        before, self._thread.stream = self.current(), stream
         try:
             yield
         finally:
-            self._current = before
+            self._thread.stream = before
 
     def current(self) -> Any:
-        return self._current
+        return getattr(self._thread, "stream", "the consumer's")
 
     def record(self, event: Any, stream: Any) -> None:
-        self.log.append(("record", event, stream))
+        self._note("record", event, stream)
 
     def wait(self, stream: Any, event: Any) -> None:
-        self.log.append(("wait", event, stream))
+        self._note("wait", event, stream)
+
+    def _note(self, *asked: Any) -> None:
+        if threading.get_ident() == self._consumer:
+            self.log.append(asked)
 
 
 @pytest.fixture(autouse=True)
@@ -191,6 +200,18 @@ def test_a_step_is_handed_over_after_its_own_event_and_transformed_one_ahead(
         assert kinds[:place].count("transform") == min(step + 2, steps)
         assert kinds[:place].count("taken") == step
     assert len(waited) == steps
+
+
+def test_time_in_a_transform_is_no_wait_while_a_write_is_followed(tmp_path: Path) -> None:
+    def slow(batch: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.02)
+        return batch
+
+    Writing(tmp_path / "ds", numbered(2)).join()
+    loader = pk.open(tmp_path / "ds", follow=True).numpy(50, transform=slow)
+    for step, _ in enumerate(loader, 1):
+        assert 0.02 * step <= loader.stats.transforming
+        assert loader.stats.waited + loader.stats.transforming <= loader.stats.seconds
 
 
 def test_without_a_transform_gathers_are_handed_over_as_a_whole(ds: pk.Dataset, calls: NotedCalls) -> None:

@@ -82,7 +82,8 @@ class Stats:
     """Seconds that it spent in the user's transform; on a GPU those in which the work was asked for, not done."""
     memory: int = 0
     """Bytes that are set aside on this rank, and the most that the loader takes of what `memory=` bounds: windows,
-    gathers, and what readers have for themselves. A cache, and batches that somebody holds, come on top."""
+    gathers, and what readers have for themselves. A cache, batches that somebody holds, and what a transform makes
+    come on top."""
     threads: int = 0
     readers: Work = field(default_factory=Work)
     """What the threads that read have done."""
