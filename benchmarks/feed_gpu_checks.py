@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import sys
 import threading
@@ -117,10 +118,15 @@ def check_ragged(folder: str) -> None:
 
 
 def check_held(ds: pk.Dataset) -> None:
-    """Batches stay what they were as long as they are held, while the device is kept busy."""
+    """Batches stay what they were as long as they are held, while the device is kept busy, by a transform too."""
     busy = torch.randn(4096, 4096, device="cuda")
-    for cache in (None, "device"):
-        loader = ds.torch(1000, device="cuda", rank=0, world=1, cache=cache)
+
+    def late(batch: dict[str, Any]) -> dict[str, Any]:
+        # Only once the product is there are the numbers, to which it adds nothing.
+        return {"id": batch["id"] + (busy @ busy)[0, 0].isnan()}
+
+    for cache, transform in itertools.product((None, "device"), (None, late)):
+        loader = ds.torch(1000, device="cuda", rank=0, world=1, cache=cache, transform=transform)
         for _ in range(2):
             held = []
             for batch in loader:

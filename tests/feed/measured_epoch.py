@@ -1,10 +1,11 @@
 """Run by test_memory.py in a process of its own: reads an epoch and prints how far its own memory grew.
 
-    measured_epoch.py DATASET SMALL FRAMEWORK MEMORY LANES BATCH
+    measured_epoch.py DATASET SMALL FRAMEWORK MEMORY LANES BATCH [OPTIONS]
 
 Prints one line of JSON: the growth, between the first batch asked for and the last, at their peaks, of what the process
 allocated (RssAnon) and of what it has in maps of files (RssFile); the rows seen; and what the loader says it uses.
 SMALL is a dataset of the same kind that is read first: what libraries load and set up on first use is not the loader's.
+OPTIONS are more of the loader's arguments, as JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 import penstock as pk
 from penstock.feed.loader import Loader
+from penstock.wire.ragged import Ragged
 
 STATUS = Path("/proc/self/status")
 
@@ -52,16 +54,18 @@ def consumed(loader: Loader) -> int:
     rows, total = 0, 0.0
     for batch in loader:
         rows += len(batch["x"])
-        total += float(np.asarray(batch["x"])[0, 0])
+        x = batch["x"]
+        total += float(x.values[0]) if isinstance(x, Ragged) else float(np.asarray(x)[0, 0])
     assert total >= 0
     return rows
 
 
 def main() -> None:
     path, small, framework = sys.argv[1:4]
-    memory, lanes, batch = map(int, sys.argv[4:])
-    consumed(getattr(pk.open(small), framework)(batch, last="short"))
-    loader = getattr(pk.open(path), framework)(batch, memory=memory, lanes=lanes, last="short")
+    memory, lanes, batch = map(int, sys.argv[4:7])
+    options = json.loads(sys.argv[7]) if sys.argv[7:] else {}
+    consumed(getattr(pk.open(small), framework)(batch, last="short", **options))
+    loader = getattr(pk.open(path), framework)(batch, memory=memory, lanes=lanes, last="short", **options)
     with Peak() as peak:
         rows = consumed(loader)
     allocated, mapped = (peak.most - peak.before).tolist()

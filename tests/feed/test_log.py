@@ -28,7 +28,8 @@ from penstock.feed import log as log_module
 ROWS = 1000
 FIELDS = {
     "line", "time", "run", "rank", "world", "epoch", "step", "seconds", "rows", "bytes", "bytes_read", "waited",
-    "start_waited", "readers_waited", "gather_waited", "writer_waited", "memory", "threads",
+    "start_waited", "readers_waited", "gather_waited", "writer_waited", "placing", "transforming",
+    "memory", "threads",
 }  # fmt: skip
 
 

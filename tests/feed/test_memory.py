@@ -43,9 +43,12 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def epoch(dataset: Path, framework: str, memory: int, lanes: int = LANES) -> dict[str, int]:
+def epoch(
+    dataset: Path, framework: str, memory: int, lanes: int = LANES, batch: int = BATCH, **options: object
+) -> dict[str, int]:
     paths = [str(dataset / "large"), str(dataset / "small")]
-    command = [sys.executable, str(SCRIPT), *paths, framework, str(memory), str(lanes), str(BATCH)]
+    command = [sys.executable, str(SCRIPT), *paths, framework, str(memory), str(lanes), str(batch)]
+    command += [json.dumps(options)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=100, check=False, env={**os.environ, **GIVING_BACK}
     )
@@ -78,6 +81,32 @@ def test_blocks_that_are_being_decoded_count(tmp_path: Path, kind: str) -> None:
     assert found["rows"] == LARGE_ROWS
     assert found["said"] <= LARGE_MEMORY
     assert found["grown"] <= LARGE_MEMORY + ALLOWANCE, f"{found['grown'] / 2**20:.1f} MiB"
+
+
+TOKENS, RAGGED_ROWS, RAGGED_MEMORY, PAD = 200, 100_000, 16 << 20, 1024
+
+
+@pytest.fixture(scope="module")
+def ragged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of tokens, of lengths of their own, which are compressed to a tenth; and a tensor that is left out."""
+    root, random = tmp_path_factory.mktemp("ragged"), np.random.default_rng(5)
+    for name, rows in (("large", RAGGED_ROWS), ("small", 1000)):
+        offsets = np.concatenate([[0], np.cumsum(random.integers(TOKENS // 2, TOKENS * 3 // 2, rows))])
+        values = random.integers(0, 4, int(offsets[-1]), np.int32)
+        tokens = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values))
+        tensors = {"x": pk.ragged("x"), "text": "text"}
+        table = pa.table({"x": tokens, "text": ["left out"] * rows})
+        pk.write(table, root / name, tensors, shuffle=False, shards=4, block_bytes=BLOCK, compression="zstd")
+    return root
+
+
+@pytest.mark.parametrize("pad", [None, PAD])
+def test_ragged_rows_count_as_they_are_unpacked_and_filled_up(ragged: Path, pad: int | None) -> None:
+    options = {"tensors": ["x"], **({"pad": pad} if pad else {})}
+    found = epoch(ragged, "numpy", RAGGED_MEMORY, lanes=16, **options)
+    assert found["rows"] == RAGGED_ROWS
+    assert found["said"] <= RAGGED_MEMORY
+    assert found["grown"] <= RAGGED_MEMORY + ALLOWANCE, f"{found['grown'] / 2**20:.1f} MiB"
 
 
 def test_the_measure_sees_what_a_loader_takes(datasets: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import penstock as pk
 from penstock.feed.epoch import Epoch
+from penstock.feed.frameworks import jax as jax_feed
 from penstock.feed.memory.host_arena import HostArena
 from penstock.feed.stats import Stats, Work
 
@@ -19,7 +21,12 @@ ROWS = 2000
 
 @pytest.fixture
 def ds(tmp_path: Path) -> pk.Dataset:
-    return pk.write(pa.table({"a": np.arange(ROWS)}), tmp_path / "ds", shards=2, block_bytes=1024)
+    return pk.write(
+        pa.table({"a": np.arange(ROWS), "b": np.arange(ROWS, dtype=np.float32)}),
+        tmp_path / "ds",
+        shards=2,
+        block_bytes=1024,
+    )
 
 
 def slowed(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, seconds: float) -> None:
@@ -76,10 +83,54 @@ def test_what_a_loader_has_to_make_first_is_a_wait_for_the_first_batch(ds: pk.Da
         ({"waited": 6.0, "start_waited": 5.8, "readers": Work(18.0)}, "reading"),
         ({"waited": 6.0, "start_waited": 5.0, "readers": Work(2.0)}, "reading"),
         ({"waited": 6.0, "rows": 0}, None),
+        ({"waited": 0.1, "transforming": 9.0}, "transform"),
+        ({"waited": 0.1, "placing": 3.0, "transforming": 2.9}, "placing"),
+        ({"waited": 0.1, "transforming": 3.0}, "consumer"),
+        ({"waited": 5.0, "transforming": 4.0}, "reading"),
     ],
 )
 def test_most_of_the_waiting_decides(counted: dict, bound: str | None) -> None:
     assert Stats(**{"rows": 10, "row_bytes": 8, "ended": 10.0, "threads": 2, **counted}).bound == bound
+
+
+def test_a_slow_transform_bounds_and_not_the_consumer(ds: pk.Dataset) -> None:
+    def slow(batch: dict) -> dict:
+        time.sleep(0.02)
+        return batch
+
+    loader = ds.numpy(batch_size=100, transform=slow)
+    list(loader)
+    assert loader.stats.bound == "transform"
+    assert loader.stats.transforming >= 20 * 0.02
+    assert re.match(
+        r"the transform bounds: it took 0\.\d s of .* before rows are written\.$", loader.verdict()
+    )
+
+
+def test_a_transform_that_takes_less_than_the_consumer_is_told_beside(ds: pk.Dataset) -> None:
+    loader = ds.numpy(batch_size=100, transform=lambda batch: time.sleep(0.01) or batch)
+    for _ in loader:
+        time.sleep(0.05)
+    assert loader.stats.bound == "consumer"
+    assert re.search(r"change nothing\. The transform took 0\.\d s \(\d+%\) of the time\.$", loader.verdict())
+
+
+@pytest.mark.parametrize("transform", [None, lambda batch: batch])
+def test_jax_that_takes_long_to_place_batches_bounds_and_no_transform(
+    ds: pk.Dataset, monkeypatch, transform
+) -> None:
+    place = jax_feed.place
+
+    def slow(*arguments):
+        time.sleep(0.02)
+        return place(*arguments)
+
+    monkeypatch.setattr(jax_feed, "place", slow)
+    loader = ds.jax(batch_size=100, tensors="b", transform=transform)
+    list(loader)
+    assert loader.stats.bound == "placing"
+    assert loader.verdict().startswith("placing batches on the device bounds: it took")
+    assert "transform" not in loader.verdict()
 
 
 def test_nothing_bounds_before_anything_was_read(ds: pk.Dataset) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +56,31 @@ def test_a_log_cut_anywhere_can_be_read(ds: pk.Dataset, log: Path) -> None:
     page = pk.report(ds, log=log).html()
     assert "no end: it runs, or was killed" in page
     assert "1 lines of the log could not be read" in page
+
+
+def test_a_log_that_does_not_tell_of_transforms_is_read(ds: pk.Dataset, log: Path) -> None:
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    kept = [{key: line[key] for key in line if key not in ("placing", "transforming")} for line in lines]
+    assert kept != lines
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in kept))
+    feed = pk.report(ds, log=log).facts["feed"]
+    assert feed["skipped_lines"] == 0
+    assert feed["ranks"][0]["rows"] == 1000
+    assert feed["ranks"][0]["transforming"] == 0
+
+
+def test_a_transform_that_bounds_is_told(ds: pk.Dataset, tmp_path: Path) -> None:
+    def slow(batch: dict) -> dict:
+        time.sleep(0.05)
+        return batch
+
+    for _ in ds.numpy(batch_size=100, transform=slow, log=tmp_path / "log.jsonl"):
+        pass
+    found = pk.report(ds, log=tmp_path / "log.jsonl").facts
+    assert re.match(
+        r"The training spent \d+% of its time on the transform of batches, and", found["headline"]
+    )
+    assert found["feed"]["ranks"][0]["verdict"].startswith("the transform bounds: it took 0.5 s of")
 
 
 STRANGE = [

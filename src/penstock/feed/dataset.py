@@ -171,15 +171,18 @@ class Dataset:
         same rows may, such as those that share one model, and one rank alone takes rank=0, world=1.
 
         `cache`: "host" or "device" keeps the dataset in memory once it was read; the batches are the same. `memory`:
-        the most a rank may use beside that; it never changes the order, and too little is an error. `threads`: threads
-        that read for one rank; None for as many as suit the machine, which the launcher's ranks there share.
+        the most a rank may use beside that; it never changes the order, and too little is an error. What `pad` fills
+        up counts, what `transform` makes does not. Ragged rows count by their mean, of Parquet as it is compressed.
+        `threads`: threads that read for one rank; None for as many as suit the machine, which the launcher's ranks
+        there share.
 
         `tensors`: the names of those wanted; of plain files also a mapping of columns, as in `to_torch`. Ragged ones
         come as values and offsets; with `pad` filled up with zeros to a length (one for all, or by name), beside a
         tensor `NAME_length`; with `nested=True` as torch's nested tensors in the jagged layout.
 
-        `verify`: check every block's bytes the first time they are read. `transform`: a function of the batch; on a
-        GPU it runs beside the training, on the stream that gathers. It may return tensors in whatever holds them.
+        `verify`: check every block's bytes the first time they are read. `transform`: a function of the batch, called
+        once for each and in their order: when a batch is asked for, by who asks; for a GPU one batch ahead, on the
+        stream that gathers, so that its kernels run beside the training. It may return tensors in whatever holds them.
 
         `log`: a file that gets a line about the feed each second, and what `loader.note` is told, for `pk.report`. With
         several ranks each has its own, `log-rank0.jsonl` for "log.jsonl"; a run that goes on appends to it.

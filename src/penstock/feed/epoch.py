@@ -26,6 +26,7 @@ from penstock.feed.reading.source import RowSource
 from penstock.feed.reading.stages import THREADS, Readers, Ready, Run
 from penstock.feed.settings import Settings
 from penstock.feed.stats import Stats
+from penstock.feed.transforming import Finisher, Group
 from penstock.feed.world import ranks_here
 
 
@@ -88,7 +89,10 @@ class _Group(NamedTuple):
     """Some steps: this rank's rows in each, and what was gathered for them or will be."""
 
     sizes: list[int]
-    found: Any
+    gathering: Future[None] | None
+    """Where another thread gathers."""
+    found: list[Any]
+    """What was gathered, once it is there."""
 
 
 class Epoch:
@@ -224,17 +228,23 @@ class Epoch:
     def _finish(self, reader: int, need: Need, slot: int) -> None:
         self._arena.finish(slot, need)
 
-    def batches(self) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
-        """Some steps at a time: this rank's rows in each of them, and the batches."""
+    def batches(self) -> Iterator[Group]:
+        """Some steps at a time, or one where something is done to each: this rank's rows in them, and the batches."""
         if self._readers is not None:
             self._readers.start()
+        groups = self._gathered()
+        if self._settings.finishes:
+            groups = Finisher(self._settings, self._stats, self._arena).steps(groups)
+        yield from groups
+        self._whole = True
+
+    def _gathered(self) -> Iterator[Group]:
         for first in range(0, self._count, self._together):
             self._under_way.append(self._begin(first, min(first + self._together, self._count)))
             if len(self._under_way) > self._arena.ahead:
                 yield self._handed_over()
         while self._under_way:
             yield self._handed_over()
-        self._whole = True
 
     def _begin(self, first: int, last: int) -> _Group:
         """Have the rows of some steps gathered: by another thread, or on the device, where all that follows is too."""
@@ -248,17 +258,22 @@ class Epoch:
         sizes = [self._rows] * (last - first)
         sizes[-1] = runs.rows - sum(sizes[:-1])
         if self._gatherers is not None:
-            before = self._under_way[-1].found if self._under_way else None
-            return _Group(sizes, self._gatherers.submit(self._gather, runs, freed, before))
+            before, found = self._under_way[-1].gathering if self._under_way else None, list[Any]()
+            return _Group(sizes, self._gatherers.submit(self._gather, runs, freed, found, before), found)
+        whole: list[dict[str, Any]] = []
         with self._arena.beside():
-            whole = self._gather(runs, freed)
-            batches = self._finished(whole, sizes)
-            self._arena.begun()
-        return _Group(sizes, (whole, batches))
+            self._gather(runs, freed, whole)
+            batches = self._cut(whole[0], sizes)
+            if not self._settings.finishes:
+                self._arena.begun()
+        return _Group(sizes, None, [(whole.pop(), batches)])
 
-    def _gather(self, runs: Runs, freed: list[int], before: Future[Any] | None = None) -> dict[str, Any]:
+    def _gather(
+        self, runs: Runs, freed: list[int], found: list[Any], before: Future[None] | None = None
+    ) -> None:
+        """Into a list, and not a result: a thread that waits for a processor would hold its last one meanwhile."""
         try:
-            found = self._arena.gather(runs)
+            found.append(self._arena.gather(runs))
         except BaseException as error:
             # The consumer may be waiting for a window whose slot is among those that are not freed now.
             if self._readers is not None:
@@ -272,28 +287,27 @@ class Epoch:
             assert self._readers is not None
             self._arena.freed(slot)
             self._readers.release(slot)
-        return found
 
-    def _finished(self, whole: dict[str, Any], sizes: list[int]) -> list[dict[str, Any]]:
-        padded = self._rows if self._settings.last == "pad" else None
-        batches = self._arena.cut(whole, sizes, padded)
-        transform = self._settings.transform
-        return batches if transform is None else [transform(batch) for batch in batches]
+    def _cut(self, whole: dict[str, Any], sizes: list[int]) -> list[dict[str, Any]]:
+        return self._arena.cut(whole, sizes, self._rows if self._settings.last == "pad" else None)
 
-    def _handed_over(self) -> tuple[list[int], list[dict[str, Any]]]:
+    def _handed_over(self) -> Group:
         self._ending.check_process()
         stats, group = self._stats, self._under_way[0]
-        if isinstance(group.found, Future):
+        if group.gathering is not None:
             stats.wait()
-            whole = group.found.result()
+            group.gathering.result()
             stats.gather_waited += stats.go_on()
-            batches = self._finished(whole, group.sizes)
+            whole = group.found.pop()
+            batches = self._cut(whole, group.sizes)
         else:
-            whole, batches = group.found
+            whole, batches = group.found.pop()
         # Only now, since who closes the epoch meanwhile waits for it; not later, since what is held is not used again.
         self._under_way.popleft()
-        views = self._settings.transform is None and self._settings.last != "pad" and not self._ragged
-        self._arena.hand_over([whole] if views else batches)
+        # Who finishes each step hands it over as well: what was gathered never leaves the gathering stream then.
+        if not self._settings.finishes:
+            views = self._settings.last != "pad" and not self._ragged
+            self._arena.hand_over([whole] if views else batches)
         stats.bytes_read = self._source.bytes_read
         return group.sizes, batches
 
@@ -317,7 +331,8 @@ class Epoch:
         if self._gatherers is not None:
             self._gatherers.shutdown(wait=False, cancel_futures=True)
             # Those that were cancelled before they began never tell that they are done.
-            wait([each.found for each in self._under_way if not each.found.cancelled()])
+            gathering = [each.gathering for each in self._under_way if each.gathering is not None]
+            wait([each for each in gathering if not each.cancelled()])
             self._gatherers.shutdown()
 
     def _stop_counting(self) -> None:

@@ -147,7 +147,6 @@ def jax_loader(
 ) -> Loader:
     """Batches of JAX arrays on a device; the user's transform sees those."""
     jax_feed.check([spec.dtype for spec in specs], device)
-    after = settings.transform
     dtypes = batch_dtypes(specs, settings)
 
     def place(batch: dict[str, Any]) -> dict[str, Any]:
@@ -160,9 +159,9 @@ def jax_loader(
                 placed[name] = Ragged(parts[0], parts[1])
             else:
                 placed[name] = jax_feed.place([rows], [dtypes[name]], device)[0]
-        return placed if after is None else after(placed)
+        return placed
 
-    return numpy_loader(snapshot, specs, replace(settings, transform=place), following)
+    return numpy_loader(snapshot, specs, replace(settings, place=place), following)
 
 
 def batch_dtypes(specs: tuple[TensorSpec, ...], settings: Settings) -> dict[str, str]:

@@ -228,6 +228,8 @@ class Watch:
             "readers_waited": round(stats.readers_waited, 4),
             "gather_waited": round(stats.gather_waited, 4),
             "writer_waited": round(stats.writer_waited, 4),
+            "placing": round(stats.placing, 4),
+            "transforming": round(stats.transforming, 4),
             "memory": stats.memory,
             "threads": stats.threads,
         }

@@ -12,12 +12,13 @@ from penstock.dtypes import TensorSpec
 from penstock.errors import SelectionError
 from penstock.feed.frameworks.torch import free_on_gpu
 from penstock.feed.memory.arena import Arena, Room
-from penstock.feed.memory.cache import CachedSource, HostCache, RowsInPlace, Source, check_room, row_bytes
+from penstock.feed.memory.cache import CachedSource, HostCache, RowsInPlace, Source, check_room
 from penstock.feed.memory.host_arena import Buffers, Frame, HostArena
 from penstock.feed.memory.leases import NoLease
 from penstock.feed.memory.mapped import MappedRows, MappedSource
 from penstock.feed.memory.native_loops import LoopChoice
 from penstock.feed.memory.row_loops import NUMPY
+from penstock.feed.memory.row_sizes import filled_bytes, row_bytes
 from penstock.feed.plan.budget import Costs
 from penstock.feed.reading.source import held_bytes, is_direct
 from penstock.feed.shaping import Shaping
@@ -78,9 +79,14 @@ class HostPlace:
     def costs(self, threads: int) -> Costs:
         """Rows, their order beside them, and what readers decode."""
         row = row_bytes(self._snapshot, self._specs)
+        filled = filled_bytes(self._specs, self._shape.lengths)
+        # Those under way, the one that is waited for among them, and the one whose last batch the consumer still has.
         gathers = HostArena.ahead + 2
         decoded = held_bytes(self._snapshot, self._specs) * threads
-        return Costs(row, 8, HostArena.gather_bytes, gathers, 0, self._wanted is not None, decoded)
+        # What is filled up when it is handed over, while the consumer still has a batch of the one before.
+        fillings, orders = 2 if filled else 0, 8 * len({spec.ragged for spec in self._specs})
+        size, cached = HostArena.gather_bytes, self._wanted is not None
+        return Costs(row, orders, size, gathers, 0, cached, decoded, filled=filled, fillings=fillings)
 
     def begin(self, source: Source, rows: int, ranks: int) -> tuple[Source, RowsInPlace | None]:
         """Behind the cache, or the map: where that pays from now on, and as long as it can be had."""
@@ -142,20 +148,20 @@ class CudaPlace:
         """Slots and gathers on the device; for every reader pinned memory, and what it decodes."""
         from penstock.feed.cuda.arena import AT_ONCE, PINNED_BYTES, STAGES, CudaArena
 
-        row, gathers, size = (
-            row_bytes(self._snapshot, self._specs),
-            CudaArena.ahead + 2,
-            CudaArena.gather_bytes,
-        )
+        row = row_bytes(self._snapshot, self._specs)
+        filled = filled_bytes(self._specs, self._shape.lengths)
+        gathers, size, beside = CudaArena.ahead + 2, CudaArena.gather_bytes, 0
         if any(spec.ragged for spec in self._specs):
-            # What is gathered in pinned memory is on the device too.
-            ragged = row - sum(spec.row_bytes for spec in self._specs if not spec.ragged)
-            gathers, size = 2 * gathers, min(size, CudaArena.ragged_gather_bytes * row // max(ragged, 1))
+            # What is gathered, or filled up, in memory of the host is on the device too.
+            ragged = max(row - sum(spec.row_bytes for spec in self._specs if not spec.ragged), filled)
+            most = CudaArena.ragged_gather_bytes * max(row, filled) // max(ragged, 1)
+            gathers, size, beside = 2 * gathers, min(size, most), 8
         pinned = STAGES * PINNED_BYTES * threads
         decoded = held_bytes(self._snapshot, self._specs) * threads
         cached, direct = self._wanted == "device", is_direct(self._snapshot, self._specs)
         at_once = AT_ONCE if direct and self._wanted != "host" else 1
-        return Costs(row, 0, size, gathers, pinned, cached, decoded, at_once)
+        fillings = gathers if filled else 0
+        return Costs(row, beside, size, gathers, pinned, cached, decoded, at_once, filled, fillings)
 
     def begin(self, source: Source, rows: int, ranks: int) -> tuple[Source, RowsInPlace | None]:
         """Ragged tensors are gathered on the host, and have no place on the device, so their cache is the host's."""

@@ -32,6 +32,8 @@ class Settings:
     memory: int | None = None
     threads: int = 2
     verify: bool = True
+    place: Transform | None = None
+    """Brings each batch to a device that the arena knows nothing of; before `transform`, which sees it there."""
     transform: Transform | None = None
     cache: str | None = None
     pad: Pad = None
@@ -70,6 +72,11 @@ class Settings:
             )
         if os.path.isdir(path) or not os.path.basename(path):
             raise SelectionError(f"log={path!r} is a folder: name a file in it, such as 'log.jsonl'.")
+
+    @property
+    def finishes(self) -> bool:
+        """Whether something is done to each batch by itself, once its rows are there."""
+        return self.place is not None or self.transform is not None
 
     def batch(self, world: int) -> int:
         """Rows of a step on all ranks together."""

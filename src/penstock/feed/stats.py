@@ -63,6 +63,7 @@ class Stats:
     steps: int = 0
     rows: int = 0
     row_bytes: int = 0
+    """Of a row as it lies, see `bytes`."""
     bytes_read: int = 0
     """While this iteration ran: what was read ahead of an epoch is counted with the one before it."""
     began: float = 0.0
@@ -75,9 +76,14 @@ class Stats:
     """Seconds of `waited` in which all rows were there, and the batch was not."""
     writer_waited: float = 0.0
     """Seconds of `waited` in which a write that is followed had not come so far."""
+    placing: float = 0.0
+    """Seconds that the consumer's thread spent on bringing batches to their device, where the framework does that."""
+    transforming: float = 0.0
+    """Seconds that it spent in the user's transform; on a GPU those in which the work was asked for, not done."""
     memory: int = 0
     """Bytes that are set aside on this rank, and the most that the loader takes of what `memory=` bounds: windows,
-    gathers, and what readers have for themselves. A cache, and batches that somebody holds, come on top."""
+    gathers, and what readers have for themselves. A cache, batches that somebody holds, and what a transform makes
+    come on top."""
     threads: int = 0
     readers: Work = field(default_factory=Work)
     """What the threads that read have done."""
@@ -106,13 +112,18 @@ class Stats:
 
     @property
     def bound(self) -> str | None:
-        """Which side bounds: "consumer", "write", "start", "gather" or "reading"; None before anything was read.
+        """Which side bounds: "consumer", "transform", "placing", "write", "start", "gather" or "reading".
+
+        None before anything was read.
 
         >>> Stats(rows=10, ended=10.0, waited=8.0, gather_waited=1.0).bound
         'reading'
         """
         if not self.rows:
             return None
+        made = self.placing + self.transforming
+        if made > max(self.waited, self.seconds - self.waited - made):
+            return "transform" if self.transforming >= self.placing else "placing"
         if self.waited / self.seconds < BOUND_SHARE:
             return "consumer"
         if self.writer_waited > self.waited / 2:
@@ -142,12 +153,42 @@ class Stats:
         bound = self.bound
         if bound is None:
             return "nothing was read yet."
+        beside = [
+            f" {what} took {took:,.1f} s ({took / self.seconds:.0%}) of the time."
+            for name, what, took in (
+                ("placing", "Placing batches on the device", self.placing),
+                ("transform", "The transform", self.transforming),
+            )
+            if name != bound and took / self.seconds >= BOUND_SHARE
+        ]
+        return self._sentence(bound) + "".join(beside)
+
+    def _sentence(self, bound: str) -> str:
         share, idle = self.waited / self.seconds, self._idle
         rate = f"{humane_bytes(round(self.bytes_per_second))}/s"
         if bound == "consumer":
             return (
                 f"the consumer bounds: it waited {self.waited:,.1f} s of {self.seconds:,.1f} s ({share:.0%}), and took "
                 f"{rate}; a faster feed would change nothing."
+            )
+        if bound in ("transform", "placing"):
+            what, took, remedy = (
+                (
+                    "the transform",
+                    self.transforming,
+                    "Make it cheaper, or do its work before rows are written.",
+                )
+                if bound == "transform"
+                else (
+                    "placing batches on the device",
+                    self.placing,
+                    "Larger batches, or fewer tensors, help.",
+                )
+            )
+            return (
+                f"{what} bounds: it took {took:,.1f} s of {self.seconds:,.1f} s ({took / self.seconds:.0%}) in the "
+                f"consumer's thread, at {rate}, and the consumer waited {self.waited:,.1f} s for rows; a faster feed "
+                f"would change little. {remedy}"
             )
         if bound == "write":
             return (
@@ -174,7 +215,7 @@ class Stats:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the rows handed out."""
+        """Bytes of the rows handed out, as they lie unpacked: ragged tensors by the mean, without what `pad` adds."""
         return self.rows * self.row_bytes
 
     @property

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import SizeError
+from penstock.feed.memory.row_sizes import row_bytes as loader_row_bytes
 from penstock.tools.size_forms import form_name
 from penstock.tools.size_memory import planned_blocks, shard_blocks
-from penstock.tools.size_tensors import OFFSET_BYTES, Tensors, parse_tensors, recipe_tensors
+from penstock.tools.size_tensors import Tensors, parse_tensors, recipe_tensors
 
 if TYPE_CHECKING:
     from penstock.feed.dataset import Dataset
@@ -95,11 +96,8 @@ def _stored_rows(rows: int | None, ds: Dataset, workers: int) -> Rows:
             "(--tensor x:float32:256 --rows 2e9)."
         )
     specs = list(ds.tensors.values())
-    ragged = sum(spec.ragged for spec in specs)
     fixed, mean = sum(spec.row_bytes for spec in specs if not spec.ragged), -(-ds.bytes // ds.rows)
-    row_bytes = mean if ragged else max(fixed, 1)
-    # As the loader itself counts, see `penstock.feed.memory.cache.row_bytes`.
-    in_memory = fixed + OFFSET_BYTES * ragged + (mean if ragged else 0)
+    row_bytes = mean if any(spec.ragged for spec in specs) else max(fixed, 1)
     block_bytes, known = ds.options.get("block_bytes"), rows in (None, ds.rows)
     all_rows = ds.rows if rows is None else rows
     stored = -(-ds.bytes * all_rows // ds.rows)
@@ -117,7 +115,7 @@ def _stored_rows(rows: int | None, ds: Dataset, workers: int) -> Rows:
         tuple(map(str, specs)),
         all_rows,
         row_bytes,
-        max(in_memory, 1),
+        loader_row_bytes(ds.snapshot, specs),
         stored,
         shards,
         largest,

@@ -128,6 +128,8 @@ class CudaArena:
     ragged_gather_bytes = 32 << 20
     """Of ragged tensors, which pass through pinned memory."""
     threads = 0
+    finishes_ahead = 1
+    """Enough for the device to have it done in time, and no more: each is as large as the transform makes it."""
 
     def __init__(
         self,
@@ -169,7 +171,7 @@ class CudaArena:
         self._landed: dict[int, Any] = {}
         """Per reader, its newest copy to the device that no gather has waited for yet."""
         self._under_way: deque[Any] = deque()
-        """Of the gathers that were not handed over yet."""
+        """Of the gathers that were not handed over yet; of single steps, where batches are transformed."""
         self._ready: Any = None
         self._taken_by: int | None = None
 
@@ -319,7 +321,7 @@ class CudaArena:
         self._under_way.append(done)
 
     def hand_over(self, batches: Sequence[Any]) -> None:
-        """The consumer's stream waits for the gather, and the allocator is told who uses the memory."""
+        """The consumer's stream waits for what was begun first, and the allocator is told who uses the memory."""
         self._ready, self._taken_by = self._under_way.popleft(), self._calls.current_number()
         self._give(batches)
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from penstock.feed.agreement import agree
 from penstock.feed.follow.epoch import FollowedEpoch
 from penstock.feed.follow.following import Following
 from penstock.feed.loader import FOLLOWED, Loader, Position
-from penstock.feed.memory.cache import row_bytes
 from penstock.feed.memory.host_arena import HostArena
+from penstock.feed.memory.row_sizes import row_bytes
 from penstock.feed.places import Place
 from penstock.feed.settings import Settings
 from penstock.feed.stats import Stats
+from penstock.feed.transforming import finished
 from penstock.feed.world import refuse_worker_processes
 
 
@@ -92,6 +94,8 @@ class FollowLoader(Loader):
         logged = self._logged(stats, world, start, None)
         epoch = FollowedEpoch(self._following, self.specs, settings, world, start.t, stats.readers)
         padded = batch // world.size if settings.last == "pad" else None
+        # Later epochs are made on the device itself.
+        finishing = settings if self._move is None else replace(settings, place=self._move)
         # As in any other epoch: closed before the log ends, and where not even that could begin.
         with closing(epoch), self._under_way(start, stats), logged:
             after = start.t
@@ -100,9 +104,8 @@ class FollowLoader(Loader):
                 for rows in epoch.steps():
                     count = len(next(iter(rows.values())))
                     made = self._host.cut(dict(rows), [count], padded)[0]
-                    made = made if self._move is None else self._move(made)
-                    made = made if settings.transform is None else settings.transform(made)
                     stats.go_on()
+                    made = finished(made, finishing, stats)
                     after += batch
                     # Only the end of the write tells which step is the last, so it has a state of its own.
                     self._position = Position(0, after)

@@ -84,6 +84,8 @@ class Arena(Protocol):
     """What is gathered at once: small batches then cost next to nothing each."""
     threads: int
     """How many threads gather, beside the consumer's; 0 where the device does it by itself."""
+    finishes_ahead: int
+    """How many batches are transformed before they are asked for: none where that holds the consumer up anyway."""
 
     @property
     def lasting(self) -> bool:
@@ -129,10 +131,10 @@ class Arena(Protocol):
         """What is run in it on the device does not hold up the consumer's own work."""
 
     def begun(self) -> None:
-        """All that the next batches need has been asked for."""
+        """All that the next batches need has been asked for. What is begun first is handed over first."""
 
     def hand_over(self, batches: Sequence[Any]) -> None:
-        """They are about to be used: wait for them where that is needed."""
+        """They are about to be used: wait for them where that is needed; once for every `begun`."""
 
     def follow(self, batch: Any) -> None:
         """One of them is taken now."""

@@ -16,6 +16,7 @@ from penstock.dataset.snapshot import Snapshot
 from penstock.dtypes import DTYPES, Array, TensorSpec
 from penstock.errors import SelectionError, humane_bytes
 from penstock.feed.memory.row_loops import RowLoops
+from penstock.feed.memory.row_sizes import row_bytes
 from penstock.feed.plan.route import Fetch, Need
 from penstock.feed.reading.source import BlockCheck, Straight
 from penstock.machine import free_memory
@@ -50,15 +51,6 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Give files back."""
-
-
-def row_bytes(snapshot: Snapshot, specs: Sequence[TensorSpec]) -> int:
-    """Bytes of a row of these tensors in memory; of ragged ones the mean, as far as it is known."""
-    fixed = sum(spec.row_bytes for spec in specs if not spec.ragged)
-    ragged = [spec for spec in specs if spec.ragged]
-    if not ragged or not snapshot.manifest.rows:
-        return max(fixed + 8 * len(ragged), 1)
-    return fixed + 8 * len(ragged) + -(-snapshot.manifest.bytes // snapshot.manifest.rows)
 
 
 def check_room(size: int, free: int | None, where: str, cache: str, ranks: int = 1) -> None:

@@ -89,6 +89,7 @@ class HostArena:
     ahead = 2
     gather_bytes = 32 << 20
     threads = 2
+    finishes_ahead = 0
 
     def __init__(
         self,

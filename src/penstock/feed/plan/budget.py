@@ -21,11 +21,11 @@ class Costs:
     """What rows cost where they lie."""
 
     row: int
-    """Bytes of a row that is handed out."""
+    """Bytes of a row, as it lies."""
     beside: int
     """Bytes kept beside each row of a window."""
     gather: int
-    """Bytes that are gathered at once, unless a batch is larger."""
+    """Bytes that are gathered at once, or filled up at once, unless a batch is larger."""
     gathers: int
     """How many gathers exist at a time."""
     staged: int
@@ -37,6 +37,10 @@ class Costs:
     at_once: int = 1
     """Runs of rows that a reader may read at a time. Between two times it waits for the interpreter, which whoever
     trains may not give up for milliseconds."""
+    filled: int = 0
+    """Bytes of a row of tensors that are filled up, which come on top of those as they lie."""
+    fillings: int = 0
+    """How many gathers exist at a time with their rows filled up."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,9 @@ def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budg
     batch = route.steps.batch
     if route.steps.last != "pad":
         batch = min(batch, route.order.rows)
-    step = max(-(-batch // route.world) * costs.row, 1)
-    most = max(min(costs.gather // step, route.steps.left(0)), 1)
+    each = -(-batch // route.world)
+    step, filled = max(each * costs.row, 1), each * costs.filled
+    most = max(min(costs.gather // max(step, filled), route.steps.left(0)), 1)
     # Windows in a cache take next to nothing, so that a gather may touch as many as it likes.
     together = most if costs.cached else _together(route, most)
     rows = int(route.windows.rows.max(initial=1))
@@ -83,7 +88,8 @@ def budget(route: Route, costs: Costs, threads: int, memory: int | None) -> Budg
         most = route.most_windows(together)
         slots = min(most + ahead, max(len(route.windows.start), 1))
         of_readers = (costs.staged + costs.decoded) * readers // threads
-        size = slots * _window(costs, rows) + of_readers + costs.gathers * together * step
+        made = together * (costs.gathers * step + costs.fillings * filled)
+        size = slots * _window(costs, rows) + of_readers + made
         enough = min(most + costs.at_once * readers, slots)
         found = Budget(together, slots, enough, rows, _window(costs, 1), size, readers)
         if memory is None or found.bytes <= memory:

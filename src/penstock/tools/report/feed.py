@@ -11,7 +11,7 @@ import numpy as np
 from penstock.dtypes import Array
 from penstock.feed.log import WHOLE
 from penstock.feed.stats import Stats, Work
-from penstock.tools.report.log_lines import NUMBERS, WAITS, Logged, LoggedEpoch, Note, Run
+from penstock.tools.report.log_lines import NUMBERS, WAITS, WORKED, Logged, LoggedEpoch, Note, Run
 from penstock.tools.report.storage import cut
 from penstock.tools.report.timeline import Axis, axis, shared_out
 
@@ -26,7 +26,7 @@ MOST_NOTES = 24
 POINTS = 240
 LEAST_COVERED = 0.02
 """Of a column of the timeline; one that is covered less tells more about its edges than about the feed."""
-COUNTED = ("seconds", "rows", "bytes", "bytes_read", *WAITS)
+COUNTED = ("seconds", "rows", "bytes", "bytes_read", *WAITS, *WORKED)
 
 
 def feed_facts(logged: Logged, fingerprints: Sequence[str]) -> dict[str, Any]:
@@ -87,6 +87,8 @@ def _totals(epochs: Sequence[LoggedEpoch]) -> dict[str, Any]:
         start_waited=found["start_waited"],
         gather_waited=found["gather_waited"],
         writer_waited=found["writer_waited"],
+        placing=found["placing"],
+        transforming=found["transforming"],
         threads=found["threads"],
     )
     busy = seconds * found["threads"]

@@ -30,7 +30,7 @@ def headline(facts: Mapping[str, Any]) -> str:
     if feed is None or feed["other_dataset"] or not any(rank["rows"] for rank in feed["ranks"]):
         return _ready(facts)
     ranks = [rank for rank in feed["ranks"] if rank["waited_share"] is not None and rank["bound"]]
-    worst = max(ranks, key=lambda rank: rank["waited_share"])
+    worst = max(ranks, key=lambda rank: rank["waited"] / rank["seconds"] + _worked(rank))
     share, bound = f"{worst['waited_share']:.0%}", worst["bound"]
     on_gpu, several = str(feed["about"]["device"]).startswith("cuda"), len(ranks) > 1
     who = "The GPU" if on_gpu and not several else "The training"
@@ -40,6 +40,9 @@ def headline(facts: Mapping[str, Any]) -> str:
         rate = show_rate(feed["together"]["bytes_per_second"], 3)
         waited = f"waited {much} of its time" if worst["waited_share"] >= 0.005 else "hardly ever waited"
         return f"{who} was kept busy: it took {rate}{where} and {waited} for rows."
+    if bound in ("transform", "placing"):
+        what = "the transform of batches" if bound == "transform" else "placing batches on the device"
+        return f"The training spent {_worked(worst):.0%} of its time on {what}, and waited {much} of it for rows."
     what = {
         "write": "most of it because the rows were still being written",
         "start": "nearly all of it for the first batch of an epoch",
@@ -47,6 +50,11 @@ def headline(facts: Mapping[str, Any]) -> str:
         "reading": "because reading bounds",
     }[bound]
     return f"{who} waited {much} of its time for rows{where}, {what}."
+
+
+def _worked(rank: Mapping[str, Any]) -> float:
+    """The share of its time in which the consumer's thread was at work on batches."""
+    return float((rank["placing"] + rank["transforming"]) / rank["seconds"])
 
 
 def _ready(facts: Mapping[str, Any]) -> str:

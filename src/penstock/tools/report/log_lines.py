@@ -20,7 +20,9 @@ from penstock.feed.log import FORMAT, FORMAT_VERSION
 
 Logs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 WAITS = ("waited", "start_waited", "readers_waited", "gather_waited", "writer_waited")
-NUMBERS = ("seconds", "step", "rows", "bytes", "bytes_read", *WAITS, "memory", "threads")
+WORKED = ("placing", "transforming")
+"""What the consumer's thread did to batches; older logs do not tell."""
+NUMBERS = ("seconds", "step", "rows", "bytes", "bytes_read", *WAITS, *WORKED, "memory", "threads")
 """What a line about the feed counts."""
 MOST = 1 << 63
 """Beyond it a number is a mistake, or an attack."""
@@ -181,6 +183,7 @@ def _begin(run: Run, line: Mapping[str, Any]) -> bool:
 
 
 def _feed(run: Run, line: Mapping[str, Any]) -> bool:
+    line = {**dict.fromkeys(WORKED, 0.0), **line}
     if not all(_number(line.get(name)) for name in NUMBERS):
         return False
     last = run.epochs[-1] if run.epochs else None

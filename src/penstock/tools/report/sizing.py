@@ -57,7 +57,7 @@ def _seen(feed: Mapping[str, Any]) -> dict[str, Any] | None:
     own, steps = last["seconds"] - last["waited"], last["steps"]
     if not last["bytes_per_second"] or not steps or own <= 0:
         return None
-    achieved, batch = last["bound"] not in ("consumer", "start"), feed["about"]["batch_size"]
+    achieved, batch = last["bound"] in ("reading", "gather", "write"), feed["about"]["batch_size"]
     busy = max(1 - (last["readers_idle"] or 0.0), LEAST_BUSY)
     return {
         "workers": min(max(feed["world"], 1), MOST_WORKERS),
