@@ -197,11 +197,13 @@ class Epoch:
         found: list[OpenRun] = []
         for slot, fetch in runs:
             wanted = arena.wanted(fetch)
+            # Runs of one block want all of it for a cache.
+            if wanted is not None and any(wanted == other.fetch for other in found):
+                continue
             straight = None if wanted is None else self._source.straight(wanted)
             if wanted is None or straight is None:
                 self._read_parts(reader, slot, fetch, wanted)
-            # Runs of one block want all of it for a cache.
-            elif all(wanted != other.fetch for other in found):
+            else:
                 found.append(OpenRun(slot, wanted, straight))
         if found:
             arena.bring(reader, found)
