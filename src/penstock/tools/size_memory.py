@@ -55,18 +55,18 @@ def loader_memory(
     >>> 0 < found.device < 2 << 30
     True
     """
-    batch, world = batch_size * workers, workers
+    batch = batch_size * workers
     # An odd number, as above.
     enough = batch * MOST_STEPS // max(blocks) | 1
     few = tuple(blocks[: min(max(enough, FEW_BLOCKS), MOST_BLOCKS)])
     rows = sum(few)
-    if batch * MOST_STEPS < rows:
-        # Steps shorter than the lanes are many take every rank through all lanes, unless each lane has one owner; the
-        # longer steps that stand for them would not.
-        world = 1 if LANES % workers and batch < LANES else workers
-        batch = -(-rows // MOST_STEPS)
     order = Order(few, seed=0, epoch=0, lanes=LANES, window=WINDOW)
-    route = Route(order, Steps(rows, batch), 0, world)
+    route = Route(order, Steps(rows, batch), 0, workers)
+    if batch * MOST_STEPS < rows:
+        # Steps shorter than the lanes are many may take a rank through more lanes than the longer ones that stand for
+        # them would.
+        world = max(round(LANES / len(route.lanes)), 1)
+        route = Route(order, Steps(rows, -(-rows // MOST_STEPS)), 0, world)
     on_device = device_costs(row_bytes, device_threads)
     device = budget(route, on_device, device_threads, None).bytes - on_device.staged
     host = budget(route, host_costs(row_bytes), host_threads, None).bytes
