@@ -10,6 +10,7 @@ from rows_of_steps import rows_of_rank, rows_of_route
 
 from penstock.feed.plan import route as route_module
 from penstock.feed.plan.assembly import Assembly
+from penstock.feed.plan.budget import Costs, budget
 from penstock.feed.plan.order import LAST, Order, Steps
 from penstock.feed.plan.route import Route
 from penstock.feed.plan.shares import Slices, period
@@ -152,6 +153,13 @@ def test_without_a_shuffle_a_rank_reads_its_rows_alone(route) -> None:
                     starts[fetch.block] + fetch.first, starts[fetch.block] + fetch.first + fetch.rows
                 )
     assert found == t.tolist()
+
+
+def test_without_a_shuffle_a_gather_is_of_many_steps() -> None:
+    order = Order((104_857,) * 100, 0, 0, 1, shuffle=False)
+    route = Route(order, Steps(order.rows, 8 * 8192), 3, 8)
+    costs = Costs(row=160, beside=8, gather=32 << 20, gathers=4, staged=0)
+    assert budget(route, costs, 4, None).together == 16
 
 
 def test_of_many_small_runs_the_window_is_read() -> None:
