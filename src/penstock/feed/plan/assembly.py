@@ -13,6 +13,7 @@ import numpy as np
 from penstock.dtypes import Array
 from penstock.feed.memory.arena import Runs
 from penstock.feed.plan.route import Route
+from penstock.feed.plan.shares import laid_out
 from penstock.feed.reading.stages import Ready
 
 
@@ -67,8 +68,7 @@ class Assembly:
         ends = np.maximum(-(-(last - self._numbers) // lanes), 0)
         low = held.holding(self._numbers, begins)
         counts = np.where(ends > begins, held.holding(self._numbers, ends - 1) - low + 1, 0) + 2
-        lane = np.repeat(self._numbers, counts)
-        place = np.arange(len(lane)) - np.repeat(np.cumsum(counts) - counts, counts)
+        lane, place = laid_out(counts)
         # Of each lane the first and the last run only fill up: rows of the top and the bottom that are not asked for.
         inner = (place > 0) & (place < counts[lane] - 1)
         windows = np.where(inner, low[lane] + place - 1, -1)
@@ -90,8 +90,8 @@ class Assembly:
         lane, stop = share.lane - int(route.lanes[0]), share.row + share.rows
         low = held.holding(lane, share.row)
         counts = held.holding(lane, stop - 1) - low + 1
-        run = np.repeat(np.arange(len(counts)), counts)
-        windows = low[run] + np.arange(len(run)) - np.repeat(np.cumsum(counts) - counts, counts)
+        run, place = laid_out(counts)
+        windows = low[run] + place
         starts = np.maximum(held.start[windows], share.row[run])
         lengths = np.minimum(held.stop[windows], stop[run]) - starts
         return windows, starts - held.start[windows], lengths, starts * lanes + share.lane[run]

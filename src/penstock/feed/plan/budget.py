@@ -18,7 +18,7 @@ about a millisecond, in which readers wait for it: with 1.5 an H200 was fed a te
 
 IN_ORDER = 16
 """Windows that a gather may touch without a shuffle, where there is one lane, and one step touches next to none. By
-the rule above alone one of eight ranks was fed a fifth to a third slower, on two cores."""
+the rule above alone one of eight ranks was fed a sixth to a quarter slower, on two cores."""
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,7 @@ class Slices:
     def share(self) -> Share:
         """The runs."""
         counts = self.last_lane - self.first_lane + 1
-        step = np.repeat(np.arange(len(counts)), counts)
-        place = np.arange(len(step)) - np.repeat(np.cumsum(counts) - counts, counts)
+        step, place = laid_out(counts)
         lane = self.first_lane[step] + place
         before = rows_before(self.begin[step], lane, self.lanes)
         row = before + np.where(place == 0, self.first_place[step], 0)
@@ -75,6 +74,16 @@ class Slices:
         )
         kept = stop > row
         return Share(lane[kept], row[kept], (stop - row)[kept])
+
+
+def laid_out(counts: Array) -> tuple[Array, Array]:
+    """Of groups with so many items each, laid end to end: the group of every item, and its place in the group.
+
+    >>> laid_out(np.array([2, 0, 3]))
+    (array([0, 0, 2, 2, 2]), array([0, 1, 0, 1, 2]))
+    """
+    group = np.repeat(np.arange(len(counts)), counts)
+    return group, np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def rows_before(t: Array, lane: Array, lanes: int) -> Array:
