@@ -11,6 +11,10 @@ BIN = .venv/bin
 PIP_INSTALL = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
 	$(BIN)/python -m pip install -qq --disable-pip-version-check
 
+# Files in the order they are found: many short ones come last then, where most tests first would leave the few files
+# that take minutes for the end, when one core idles.
+PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-long lint types bench docs docs-figures clean
 
@@ -24,10 +28,10 @@ demo: .venv/.demo ## from flights in Spark to a trained model that scores them, 
 	@$(BIN)/penstock demo
 
 test: lint types ## lint, check types, run all tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(PYTEST)
 
 test-long: lint types ## the same with what takes long, and drivers killed 50 times
-	PENSTOCK_LONG=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	PENSTOCK_LONG=1 $(PYTEST)
 
 lint: .venv/.dev ## check style and format
 	$(BIN)/ruff check .

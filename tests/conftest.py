@@ -5,7 +5,9 @@ Tests on `local-cluster` and Spark Connect run in processes of their own, becaus
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import importlib
 import os
 import re
 import subprocess
@@ -23,6 +25,18 @@ import penstock as pk
 # How long an example takes is the machine's business.
 settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")
+
+
+# Spark runs for seconds here: code that is compiled quickly is done with in two thirds of the time that making better
+# code takes. Long runs test what users have. For drivers, Connect servers and a cluster's executors; all inherit it.
+if not os.environ.get("PENSTOCK_LONG"):
+    for started_with in ("SPARK_SUBMIT_OPTS", "SPARK_EXECUTOR_OPTS"):
+        os.environ.setdefault(started_with, "-XX:TieredStopAtLevel=1")
+
+
+# Comes with CUDA's torch, which imports it late; after TensorFlow that ends the process.
+with contextlib.suppress(ImportError):
+    importlib.import_module("triton")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
