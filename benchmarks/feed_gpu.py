@@ -50,7 +50,7 @@ def table(kind: str, rows: int) -> pa.Table:
 def make(kind: str, size: float, folder: str, block: int) -> pk.Dataset:
     rows = 500_000 if kind == "vector" else 2_000_000
     part = table(kind, rows)
-    copies = max(int(size / part.nbytes), 1)
+    copies = math.ceil(size / part.nbytes)  # at least as much as asked for
     return pk.write(
         pa.concat_tables([part] * copies),
         folder,
