@@ -9,6 +9,7 @@ ran in goes to RESULTS, one JSON object a line.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -32,6 +33,9 @@ def run(path: Path, rows: str) -> dict[str, object]:
 
 def main() -> None:
     results, *wanted = sys.argv[1:]
+    # What comes with CUDA's torch: imported after TensorFlow, it ends the process.
+    with contextlib.suppress(ImportError):
+        importlib.import_module("triton")
     with open(results, "w", encoding="utf-8") as out:
         for each in wanted:
             path, rows = each.split("=")

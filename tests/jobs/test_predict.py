@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
+import importlib
 import os
 
 import numpy as np
@@ -422,6 +424,9 @@ class TestModels:
         text = str(path)
 
         def load():
+            # Before TensorFlow, as where a file is given: the same worker scores with torch's compiler later.
+            with contextlib.suppress(ImportError):
+                importlib.import_module("triton")
             import keras
 
             return keras.models.load_model(text)

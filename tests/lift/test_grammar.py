@@ -18,6 +18,7 @@ from penstock.backends import engine
 from penstock.backends.verify import compared, rows_for
 from penstock.errors import ExpressionError, NotLifted, OutOfReach
 from penstock.expr.build import col
+from penstock.expr.lift.lists import COMPENSATED
 from penstock.expr.show import from_json, to_json
 from penstock.expr.types import FLOAT64, INT64, STRING
 from penstock.lifted import lift
@@ -257,7 +258,6 @@ LIFTED = [
         unpacked,
         swapped,
         looped,
-        comprehended,
     ),
     *(
         quantified,
@@ -275,6 +275,7 @@ LIFTED = [
     ),
     *(compared_tuples, numpy_numbers, indexed, date_parts, annotated_locals, with_docstring, boolean_values),
     *(lambda_like, sets, by_pair, appended, templated, closure()),
+    *(() if COMPENSATED else (comprehended,)),
 ]
 
 
@@ -288,6 +289,13 @@ def test_it_is_lifted(function: Any) -> None:
     assert verdict.declined < 250
     again = from_json(to_json(lifted.expression))
     assert again.same(lifted.expression)
+
+
+def test_a_sum_of_floats_that_python_compensates_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.expr.lift.builtin.COMPENSATED", True)
+    plan = lift(comprehended).plan
+    assert plan.tier == "python"
+    assert "sum() of floats, which this Python adds with compensation" in str(plan.refusal)
 
 
 def endless(x: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from penstock.compiled.operators import binary, folded, truth
 from penstock.compiled.scope import NUMBERS, Scope
 from penstock.compiled.values import Known, Number, Several, Value, converted, joined_kind
+from penstock.expr.lift.lists import COMPENSATED
 
 ONE_REAL = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2"),
@@ -189,7 +190,7 @@ def _sum(scope: Scope, args: list[Value]) -> Value:
 
 def summed(scope: Scope, found: Number) -> Number:
     """A result of sum(), which adds floats with a correction since Python 3.12."""
-    if found.kind in ("float", "mixed") and sys.version_info >= (3, 12):
+    if found.kind in ("float", "mixed") and COMPENSATED:
         scope.refuse(
             "sum() of floats, which Python does with a correction", "Add them up in a loop, or with +."
         )

@@ -7,7 +7,8 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from importlib import import_module
 from typing import Any
 
 from penstock.errors import MissingDependency, PredictError
@@ -107,6 +108,10 @@ def from_file(file: ModelFile) -> Any:
 
 def _from_disk(file: ModelFile) -> Any:
     """Keras reads files by their path only."""
+    # What came with CUDA's torch has to be there before TensorFlow: later, in a worker that scores with torch as well,
+    # importing it ends the process.
+    with suppress(ImportError):
+        import_module("triton")
     import keras
 
     with tempfile.TemporaryDirectory() as folder:

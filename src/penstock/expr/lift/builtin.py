@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import abc
 import bisect
-import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from penstock.expr.lift.arithmetic import absolute, operate
 from penstock.expr.lift.comparison import compare, truth
 from penstock.expr.lift.conversion import rounded, to_bool, to_float, to_int, to_text
 from penstock.expr.lift.known import is_plain, items_of, native, plain
-from penstock.expr.lift.lists import all_true, any_true, refuse_text, summed
+from penstock.expr.lift.lists import COMPENSATED, all_true, any_true, refuse_text, summed
 from penstock.expr.lift.lists import best as best_of_list
 from penstock.expr.lift.machine import Machine
 from penstock.expr.lift.texts import length
@@ -105,7 +104,7 @@ def count_of_chosen(machine: Machine, chosen: Sequence[tuple[Expression, Value |
 
 
 def _refuse_compensated(machine: Machine, value: Value) -> None:
-    if sys.version_info >= (3, 12) and _has_float(machine, value):
+    if COMPENSATED and _has_float(machine, value):
         machine.refuse("sum() of floats, which this Python adds with compensation", "Write a + b + c.")
 
 
