@@ -85,6 +85,9 @@ NOTICED: dict[Site, plain.Scenario] = {
     ("on", "CudaArena.rest"): plain.streamed,
     ("on", "Epoch._begin"): plain.streamed,
     ("on", "Finisher._made"): transformed.new_tensors,
+    ("on", "CudaArena.meet"): transformed.what_was_made_before_the_epoch,
+    ("record", "CudaArena.meet"): transformed.what_was_made_before_the_epoch,
+    ("wait", "CudaArena.meet"): transformed.what_was_made_before_the_epoch,
     # Readers: what they read, what they overwrite.
     ("synchronize", "Stage.bring"): plain.streamed,
     ("synchronize", "CudaArena.views"): plain.streamed,

@@ -129,6 +129,16 @@ def taken_on_other_streams(calls: HostCalls, ds: pk.Dataset) -> None:
             del batch
 
 
+def what_was_made_before_the_epoch(calls: HostCalls, ds: pk.Dataset) -> None:
+    """A transform uses what the training made before the loop, in every epoch anew."""
+    made: list[torch.Tensor] = []
+    loader = loader_on(ds, replace(PLAIN, transform=lambda batch: {"id": batch["id"] * made[-1]}), NAMES)
+    for epoch in range(3):
+        made.append(torch.ones((), dtype=torch.int64) * epoch)
+        for batch in loader:
+            calls.use(batch)
+
+
 SCENARIOS: list[Scenario] = [
     new_tensors,
     views,
@@ -137,4 +147,5 @@ SCENARIOS: list[Scenario] = [
     changed_in_place,
     error_in_a_transform,
     taken_on_other_streams,
+    what_was_made_before_the_epoch,
 ]

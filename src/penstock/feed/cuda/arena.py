@@ -310,6 +310,13 @@ class CudaArena:
         """The gathering stream."""
         return self._calls.on(self._stream)
 
+    def meet(self) -> None:
+        """Mark the place on the consumer's stream that the gathering one has to wait for."""
+        stream, asked = self._calls.current(), self._calls.event()
+        with self._calls.on(stream):
+            self._calls.record(asked, stream)
+        self._calls.wait(self._stream, asked)
+
     def begun(self) -> None:
         """Mark the place on the gathering stream that the consumer has to wait for."""
         done = self._calls.event()
