@@ -28,6 +28,13 @@ def kept_by_another_arena(calls: HostCalls, ds: pk.Dataset) -> None:
     loader, host = loader_on(ds, settings, ["id", "v"]), expected(ds, PLAIN, ["id", "v"])
     source = RowSource(ds.snapshot, loader.specs, None)
     first, second = (loader._place.arena(Room(64, 1000, 8), None) for _ in range(2))
+    note = first._cache.landed
+
+    def landed(fetch: Fetch) -> None:
+        assert not calls.late, "whoever looks may find it from now on"
+        note(fetch)
+
+    first._cache.landed = landed
     for block in range(len(ds.snapshot.index)):
         wanted = first.wanted(Fetch(block, 0, 1, 0))
         bring(first, 0, 0, source, wanted)

@@ -11,14 +11,14 @@ import ctypes
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from stream_operations import Watch, extent, plain, touched, unwatched
 from stream_order import Clock, Event, Memory, StreamOrder, Where
-from watched_memory import WatchedMemory
+from watched_memory import Late, WatchedMemory
 
 from penstock.feed.cuda import arena as cuda_arena
 from penstock.feed.cuda import calls as cuda_calls
@@ -26,18 +26,6 @@ from penstock.feed.cuda.windows import _rows
 from penstock.feed.memory.host_arena import as_torch
 
 CPU = torch.device("cpu")
-
-
-class Late(NamedTuple):
-    """A copy that was asked for and is not done."""
-
-    stream: int
-    count: int
-    target: Memory
-    to: int
-    source: Memory
-    start: int
-    size: int
 
 
 class HostCalls:
@@ -51,7 +39,10 @@ class HostCalls:
         """Bytes, by readers and of tables."""
         self.twice = False
         """Whether readers may bring the same bytes to one place, as those of a cache do at a block that lanes share."""
-        self._late: list[Late] = []
+        self.late: list[Late] = []
+        """Copies that nothing had to wait for yet."""
+        self._sources: list[tuple[Late, bytes]] = []
+        """Copies that the host does not know to be over, and what it wrote for them."""
         self._own = threading.local()
 
     @contextmanager
@@ -126,12 +117,14 @@ class HostCalls:
             self.order.host_writes(source, read)
             clock = self.order.ask(stream)
             self.order.access(source, read, False, stream, clock, "a copy")
-            there = (ctypes.c_uint8 * size).from_address(source.address + start)
-            if target.means(written, there) and self.twice:
+            late = Late(stream, clock[stream], target, to, source, start, size)
+            sent = late.source_bytes()
+            if target.means(written, np.frombuffer(sent, np.uint8)) and self.twice:
                 self.order.again(target, written, stream, clock, "a copy")
             else:
                 self.order.access(target, written, True, stream, clock, "a copy")
-            self._late.append(Late(stream, clock[stream], target, to, source, start, size))
+            self.late.append(late)
+            self._sources.append((late, sent))
             self.copied += size
 
     def bringer(self, targets: Any, sources: Any, events: Any, stream: Any) -> Any:
@@ -149,10 +142,10 @@ class HostCalls:
 
     def synchronize(self, event: Any) -> None:
         self._needs_device("synchronize")
-        self._catch_up(self.order.synchronize(event))
+        self._host_knows(self.order.synchronize(event))
 
     def settle(self) -> None:
-        self._catch_up(self.order.settle())
+        self._host_knows(self.order.settle())
 
     def sent(self, array: Any, dtype: str) -> Any:
         """As torch does: it keeps pinned memory whose first byte the array's is, until the copy is over."""
@@ -163,7 +156,8 @@ class HostCalls:
             return self.sent(pinned.reshape(array.shape), dtype)
         if memory is not None:
             self._access(memory, Where(0, array.nbytes), False, self._asked(), "an array's way to the device")
-            memory.users.add(self.current())
+            if memory.address == array.ctypes.data:
+                memory.users.add(self.current())
         return as_torch(array, dtype).clone()
 
     def uses(self, stream: Any, tensor: Any) -> None:
@@ -219,16 +213,26 @@ class HostCalls:
             self._catch_up(clock)
             return clock
 
+    def _host_knows(self, clock: Clock) -> None:
+        """Until now it was to leave what is copied as it was."""
+        with self.order.lock:
+            self._catch_up(clock)
+            sources, self._sources = self._sources, []
+            for late, sent in sources:
+                if not late.is_over(clock):
+                    self._sources.append((late, sent))
+                elif not late.source.freed and late.source_bytes() != sent:
+                    self.order.race(f"the host wrote {late.source} before it knew that a copy was over")
+
     def _catch_up(self, clock: Clock) -> None:
         """Do the copies that are over by now, in the order in which they were asked for."""
         with self.order.lock:
-            late, self._late = self._late, []
-            for each in late:
-                if each.count > clock.get(each.stream, 0):
-                    self._late.append(each)
-                elif not (each.target.freed or each.source.freed):
-                    to, start = each.target.address + each.to, each.source.address + each.start
-                    ctypes.memmove(to, start, each.size)
+            asked, self.late = self.late, []
+            for late in asked:
+                if late.is_over(clock):
+                    late.copy()
+                else:
+                    self.late.append(late)
 
     def _needs_device(self, what: str) -> None:
         if not getattr(self._own, "entered", False):

@@ -61,6 +61,9 @@ def test_a_copy_is_done_when_somebody_waits_for_it_and_not_before(machine: Machi
     assert not machine.there.any()
     machine.calls.synchronize(machine.copied)
     assert (machine.there == 2).all(), "what was written over too early goes over"
+    assert machine.calls.races == [
+        "the host wrote pinned memory of 64 bytes before it knew that a copy was over"
+    ]
 
 
 def reads_before_the_copy(machine: Machine) -> None:
