@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +27,6 @@ def kept_by_another_arena(calls: HostCalls, ds: pk.Dataset) -> None:
     """The cache was filled by an arena whose streams this one knows nothing of."""
     settings = replace(PLAIN, cache="device")
     loader, host = loader_on(ds, settings, ["id", "v"]), expected(ds, PLAIN, ["id", "v"])
-    source = RowSource(ds.snapshot, loader.specs, None)
     first, second = (loader._place.arena(Room(64, 1000, 8), None) for _ in range(2))
     note = first._cache.landed
 
@@ -35,11 +35,11 @@ def kept_by_another_arena(calls: HostCalls, ds: pk.Dataset) -> None:
         note(fetch)
 
     first._cache.landed = landed
-    for block in range(len(ds.snapshot.index)):
-        wanted = first.wanted(Fetch(block, 0, 1, 0))
-        bring(first, 0, 0, source, wanted)
-        first.kept(0, wanted)
-    source.close()
+    with closing(RowSource(ds.snapshot, loader.specs, None)) as source:
+        for block in range(len(ds.snapshot.index)):
+            wanted = first.wanted(Fetch(block, 0, 1, 0))
+            bring(first, 0, 0, source, wanted)
+            first.kept(0, wanted)
     loader._kept.put(second)
     for mine, theirs in zip(loader, host, strict=True):
         calls.use(mine)
@@ -52,11 +52,11 @@ def kept_by_another_arena(calls: HostCalls, ds: pk.Dataset) -> None:
 def slots_after_rest(calls: HostCalls, ds: pk.Dataset) -> None:
     """A window that was never whole is overwritten by another reader, in the next epoch."""
     loader = loader_on(ds, PLAIN, ["id", "v"])
-    arena, source = loader._place.arena(Room(2, 1000, 8), None), RowSource(ds.snapshot, loader.specs, None)
-    bring(arena, 0, 1, source, Fetch(0, 0, 20, 0))
-    arena.rest()
-    bring(arena, 1, 1, source, Fetch(1, 0, 20, 0))
-    source.close()
+    arena = loader._place.arena(Room(2, 1000, 8), None)
+    with closing(RowSource(ds.snapshot, loader.specs, None)) as source:
+        bring(arena, 0, 1, source, Fetch(0, 0, 20, 0))
+        arena.rest()
+        bring(arena, 1, 1, source, Fetch(1, 0, 20, 0))
     arena.close()
 
 
