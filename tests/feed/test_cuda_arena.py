@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import host_calls
 import numpy as np
@@ -32,9 +33,9 @@ ROWS = 5003
 @pytest.fixture(autouse=True)
 def host_instead_of_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[host_calls.HostCalls]:
     calls = host_calls.HostCalls()
-    monkeypatch.setattr(cuda_calls, "cuda_calls", lambda device: calls)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1 << 40, 1 << 40))
-    return calls
+    with calls.instead_of_cuda(monkeypatch):
+        yield calls
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +66,12 @@ def on_the_host(ds: pk.Dataset, settings: Settings, tensors: list[str]) -> Loade
 def assert_same(ds: pk.Dataset, settings: Settings, tensors: list[str], epochs: int = 3) -> None:
     ours = on_the_device(ds, settings, tensors)
     host = on_the_host(ds, replace(settings, cache=None), tensors)
+    calls: Any = cuda_calls.cuda_calls(host_calls.CPU)
+    calls.twice = settings.cache == "device"
     for _ in range(epochs):
         for mine, theirs in zip(ours, host, strict=True):
             assert mine.keys() == theirs.keys()
+            calls.use(mine)
             for name, array in theirs.items():
                 if name == "tokens":
                     assert np.array_equal(mine[name].values.numpy(), array.values)
@@ -128,9 +132,10 @@ def test_rows_are_copied_once_an_epoch(
 
 
 def test_memory_that_torch_holds_unused_counts_as_free(
-    dataset: pk.Dataset, monkeypatch: pytest.MonkeyPatch
+    dataset: pk.Dataset, host_instead_of_cuda: host_calls.HostCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A loader that is made late, when models have come and gone, finds most of it there."""
+    host_instead_of_cuda.twice = True
     settings, size = Settings(100, rank=0, world=1, cache="device"), ROWS * 28
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (size // 2, 1 << 40))
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 10_000)
@@ -162,8 +167,11 @@ def test_rows_without_bytes(
     tensors: list[str],
     verify: bool,
 ) -> None:
+    wait_for = host_instead_of_cuda.wait
+
     def wait(stream: object, event: object) -> None:
         assert event is not None
+        wait_for(stream, event)
 
     monkeypatch.setattr(host_instead_of_cuda, "wait", wait)
     rows = pa.table({"id": np.arange(500), "none": pa.array([[]] * 500, pa.list_(pa.float32(), 0))})

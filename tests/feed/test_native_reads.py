@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import host_calls
 import numpy as np
@@ -143,19 +144,42 @@ def test_other_threads_run_meanwhile(file: int, tmp_path: Path) -> None:
 
 
 class NativeCalls(host_calls.HostCalls):
-    """The host's calls, with the compiled loop."""
+    """The host's calls, which the compiled loop asks by numbers and addresses."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._driver, self.together = driver, []
+        self.together: list[int] = []
         """Pieces of each call."""
+        self._events: list[Any] = []
+        self._wait = ctypes.CFUNCTYPE(CODE, NUMBER)(lambda event: self._done(self.synchronize, event))
+        self._copy = ctypes.CFUNCTYPE(CODE, NUMBER, NUMBER, NUMBER, NUMBER)(self._copied)
+        self._record = ctypes.CFUNCTYPE(CODE, NUMBER, NUMBER)(
+            lambda event, stream: self._done(self.record, event, stream)
+        )
+
+    def _done(self, call: Any, event: int, *stream: int) -> int:
+        call(self._events[event], *stream)
+        return 0
+
+    def _copied(self, target: int, source: int, size: int, stream: int) -> int:
+        to, out_of = self.memory.at(target), self.memory.at(source)
+        assert to is not None
+        assert out_of is not None
+        self.copy(to, target - to.address, out_of, source - out_of.address, size, stream)
+        return 0
 
     def bringer(self, targets, sources, events, stream):
-        loop = compiled(self._driver.functions)
-        assert loop is not None
-        inner = native_bring(
-            loop, [each.data_ptr() for each in targets], [each.data_ptr() for each in sources], [1, 2], 0
+        of = cuda_calls._address
+        loop = compiled(
+            Functions(of(ctypes.CDLL(None).pread), of(self._wait), of(self._copy), of(self._record))
         )
+        assert loop is not None
+        numbers = range(len(self._events), len(self._events) + len(events))
+        self._events += events
+        addresses = [[each.data_ptr() for each in tensors] for tensors in (targets, sources)]
+        for each in (*targets, *sources):
+            self.memory.of(each, self.current())
+        inner = native_bring(loop, *addresses, list(numbers), stream)
 
         def bring(turn, parts):
             self.together.append(len(parts))
@@ -164,9 +188,13 @@ class NativeCalls(host_calls.HostCalls):
         return bring
 
 
-def test_a_loader_reads_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: Driver) -> None:
-    calls = NativeCalls(driver)
-    monkeypatch.setattr(cuda_calls, "cuda_calls", lambda device: calls)
+def test_a_loader_reads_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = NativeCalls()
+    with calls.instead_of_cuda(monkeypatch):
+        read_by(calls, tmp_path)
+
+
+def read_by(calls: NativeCalls, tmp_path: Path) -> None:
     rows = {"a": np.arange(3000), "b": np.arange(3000, dtype=np.float32)}
     ds = pk.write(pa.table(rows), tmp_path / "ds", block_bytes=2048, shards=1)
     specs, settings = chosen_specs(ds.snapshot, None), Settings(100, rank=0, world=1, lanes=4)

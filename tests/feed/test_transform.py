@@ -7,7 +7,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from left_behind import strangers
 from slow_writes import Writing, numbered
 
 import penstock as pk
-from penstock.feed.cuda import calls as cuda_calls
 from penstock.feed.loader import Loader
 from penstock.feed.loaders import chosen_specs, numpy_loader, shaping
 from penstock.feed.places import CudaPlace
@@ -36,24 +34,14 @@ class NotedCalls(host_calls.HostCalls):
     def __init__(self) -> None:
         super().__init__()
         self.log: Log = []
-        self._thread = threading.local()
         self._consumer = threading.get_ident()
 
-    @contextmanager
-    def on(self, stream: Any) -> Iterator[None]:
-        before, self._thread.stream = self.current(), stream
-        try:
-            yield
-        finally:
-            self._thread.stream = before
-
-    def current(self) -> Any:
-        return getattr(self._thread, "stream", "the consumer's")
-
     def record(self, event: Any, stream: Any) -> None:
+        super().record(event, stream)
         self._note("record", event, stream)
 
     def wait(self, stream: Any, event: Any) -> None:
+        super().wait(stream, event)
         self._note("wait", event, stream)
 
     def _note(self, *asked: Any) -> None:
@@ -62,10 +50,10 @@ class NotedCalls(host_calls.HostCalls):
 
 
 @pytest.fixture(autouse=True)
-def calls(monkeypatch: pytest.MonkeyPatch) -> NotedCalls:
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[NotedCalls]:
     found = NotedCalls()
-    monkeypatch.setattr(cuda_calls, "cuda_calls", lambda device: found)
-    return found
+    with found.instead_of_cuda(monkeypatch):
+        yield found
 
 
 @pytest.fixture(scope="module")

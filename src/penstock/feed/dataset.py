@@ -182,7 +182,8 @@ class Dataset:
 
         `verify`: check every block's bytes the first time they are read. `transform`: a function of the batch, called
         once for each and in their order: when a batch is asked for, by who asks; for a GPU one batch ahead, on the
-        stream that gathers, so that its kernels run beside the training. It may return tensors in whatever holds them.
+        stream that gathers, so that its kernels run beside the training: what it uses there is to be made before the
+        loop. It may return tensors in whatever holds them, and writes to none that it returned before.
 
         `log`: a file that gets a line about the feed each second, and what `loader.note` is told, for `pk.report`. With
         several ranks each has its own, `log-rank0.jsonl` for "log.jsonl"; a run that goes on appends to it.

@@ -46,6 +46,7 @@ class Finisher:
 
     def __init__(self, settings: Settings, stats: Stats, arena: Arena) -> None:
         self._settings, self._stats, self._arena = settings, stats, arena
+        self._met = False
 
     def steps(self, groups: Iterator[Group]) -> Iterator[Group]:
         """Each step by itself."""
@@ -70,6 +71,10 @@ class Finisher:
             found = next(raw, None)
             if found is None:
                 return _Made(None)
+            if not self._met:
+                # A transform uses what was made before the loop. Only now, so that no gather has to wait for that.
+                self._met = True
+                self._arena.meet()
             with self._arena.beside():
                 batch = finished(found[1], self._settings, self._stats)
                 self._arena.begun()

@@ -28,7 +28,6 @@ from penstock.feed.cuda.pieces import Piece, Segment, pieces
 from penstock.feed.cuda.sends import Sends
 from penstock.feed.cuda.windows import DeviceWindows, row_kernel
 from penstock.feed.memory.arena import OpenRun, Room, Runs
-from penstock.feed.memory.host_arena import as_torch
 from penstock.feed.memory.native_loops import LoopChoice
 from penstock.feed.memory.ragged_slots import RaggedSlots
 from penstock.feed.memory.row_loops import NUMPY
@@ -202,7 +201,9 @@ class CudaArena:
             self._loops = self._choice.loops
         starts = self._cache.starts if self._cache is not None else None
         with self.beside():
-            self._windows = DeviceWindows(route, self._device, self._kernel, self._rows, starts, self._sends)
+            self._windows = DeviceWindows(
+                route, self._device, self._kernel, self._rows, starts, self._sends, self._calls.sent
+            )
         return self._cache is not None and self._cache.whole and len(self._fixed) == len(self._specs)
 
     def wanted(self, fetch: Fetch) -> Fetch | None:
@@ -292,12 +293,7 @@ class CudaArena:
 
     def _placed(self, array: Array, dtype: str) -> Any:
         """On the gathering stream, from pinned memory, so that the host goes on."""
-        tensor = as_torch(array, dtype)
-        if not tensor.is_pinned():
-            pinned = self._calls.pinned(array.nbytes)[: array.nbytes].numpy().view(array.dtype)
-            np.copyto(pinned.reshape(array.shape), array)
-            tensor = as_torch(pinned.reshape(array.shape), dtype)
-        return tensor.to(self._device, non_blocking=True)
+        return self._calls.sent(array, dtype)
 
     def _padded(self, batch: dict[str, Any], size: int, padded: int) -> dict[str, Any]:
         torch = self._torch
@@ -313,6 +309,13 @@ class CudaArena:
     def beside(self) -> AbstractContextManager[object]:
         """The gathering stream."""
         return self._calls.on(self._stream)
+
+    def meet(self) -> None:
+        """Mark the place on the consumer's stream that the gathering one has to wait for."""
+        stream, asked = self._calls.current(), self._calls.event()
+        with self._calls.on(stream):
+            self._calls.record(asked, stream)
+        self._calls.wait(self._stream, asked)
 
     def begun(self) -> None:
         """Mark the place on the gathering stream that the consumer has to wait for."""
@@ -335,13 +338,11 @@ class CudaArena:
         self._calls.wait(stream, self._ready)
         told: set[int] = set()
         for tensor in itertools.chain.from_iterable(map(plain_tensors, batches)):
-            if not tensor.is_cuda:
-                continue
             # Batches of one gather share its memory: telling once is enough.
             memory = tensor.untyped_storage().data_ptr()
             if memory not in told:
                 told.add(memory)
-                tensor.record_stream(stream)
+                self._calls.uses(stream, tensor)
 
     def rest(self) -> None:
         """Wait for the readers' copies: whoever frees this memory later need not know of them."""

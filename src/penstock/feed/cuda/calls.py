@@ -13,8 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
+import numpy as np
+
+from penstock.dtypes import Array
 from penstock.feed.cuda.native_reads import Functions, compiled, native_bring
 from penstock.feed.cuda.pieces import Piece
+from penstock.feed.memory.host_arena import as_torch
 
 DRIVER = "libcuda.so.1"
 DISABLE_TIMING = 2
@@ -74,6 +78,12 @@ class CudaCalls(Protocol):
     def settle(self) -> None:
         """Return when all that was asked of the device is done."""
 
+    def sent(self, array: Array, dtype: str) -> Any:
+        """An array as a tensor on the device, by the current stream; whoever gave it may drop it at once."""
+
+    def uses(self, stream: Any, tensor: Any) -> None:
+        """Tell the allocator that the stream uses the tensor's memory, which is another one's."""
+
 
 class TorchCalls:
     """By torch alone."""
@@ -108,6 +118,20 @@ class TorchCalls:
     def settle(self) -> None:
         """The host waits."""
         self._torch.cuda.synchronize(self._device)
+
+    def sent(self, array: Array, dtype: str) -> Any:
+        """Out of torch's pool, which keeps what is dropped until the copy is over."""
+        tensor = as_torch(array, dtype)
+        if not tensor.is_pinned():
+            pinned = self.pinned(array.nbytes)[: array.nbytes].numpy().view(array.dtype)
+            np.copyto(pinned.reshape(array.shape), array)
+            tensor = as_torch(pinned.reshape(array.shape), dtype)
+        return tensor.to(self._device, non_blocking=True)
+
+    def uses(self, stream: Any, tensor: Any) -> None:
+        """What a transform returned may be in host memory, too."""
+        if tensor.is_cuda:
+            tensor.record_stream(stream)
 
     def copier(self, target: Any, source: Any, stream: Any) -> Copy:
         """By slices."""

@@ -8,12 +8,14 @@ kernel does is written a second time in torch, for devices that cannot compile i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from penstock.dtypes import Array
 from penstock.feed.memory.arena import Runs
+from penstock.feed.memory.host_arena import as_torch
 from penstock.feed.plan.order import ROUNDS, grid, scramble
 from penstock.feed.plan.route import Route
 
@@ -91,15 +93,16 @@ class DeviceWindows:
         slot_rows: int,
         starts: Array | None,
         send: Callable[[Array], Any] | None = None,
+        place: Callable[[Array, str], Any] | None = None,
     ) -> None:
         """Windows lie in slots of so many rows; or, where `starts` of all blocks are given, their blocks lie there.
 
-        `send` brings the table of a gather to the device, where there is something cheaper than torch.
+        `send` brings the table of a gather to the device, and `place` other arrays; torch, where that is not said.
         """
         import torch
 
         self._torch, self._device, self._kernel, self._slot_rows = torch, device, kernel, slot_rows
-        self._send_table = send or self._send
+        self._send_table, self._place = send or self._send, place or partial(_placed, device)
         self._route = route
         self._table = _table(route, starts)
         self._resident = self._send(self._table) if starts is not None else None
@@ -148,10 +151,11 @@ class DeviceWindows:
         return self._counting[:count]
 
     def _send(self, array: Array) -> Any:
-        found = self._torch.from_numpy(np.ascontiguousarray(array))
-        if self._torch.device(self._device).type == "cuda":
-            found = found.pin_memory()
-        return found.to(self._device, non_blocking=True)
+        return self._place(np.ascontiguousarray(array), "int64")
+
+
+def _placed(device: Any, array: Array, dtype: str) -> Any:
+    return as_torch(array, dtype).to(device)
 
 
 def _numbers_of(runs: Runs, lanes: int) -> Array:

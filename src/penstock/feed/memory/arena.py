@@ -130,6 +130,9 @@ class Arena(Protocol):
     def beside(self) -> AbstractContextManager[object]:
         """What is run in it on the device does not hold up the consumer's own work."""
 
+    def meet(self) -> None:
+        """What is run beside from now on comes after all that the consumer asked for so far."""
+
     def begun(self) -> None:
         """All that the next batches need has been asked for. What is begun first is handed over first."""
 

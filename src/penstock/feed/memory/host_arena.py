@@ -237,6 +237,9 @@ class HostArena:
         """The host has no other side."""
         return nullcontext()
 
+    def meet(self) -> None:
+        """It has been done already."""
+
     def begun(self) -> None:
         """It is there already."""
 
