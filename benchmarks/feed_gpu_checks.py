@@ -74,6 +74,7 @@ def check(folder: str) -> None:
         # Gathered by NumPy; then by machine code, where there is numba.
         with_loops(pays, lambda: check_ragged(os.path.join(folder, "ragged")))
     check_held(ds)
+    check_made_before(ds)
     print("the batches on the device are those on the host, bit for bit")
     check_endings(ds, os.path.join(folder, "damaged"))
     print("however an iteration ends, nothing is left: no thread, no open shard, no pinned memory")
@@ -135,6 +136,21 @@ def check_held(ds: pk.Dataset) -> None:
             ids = torch.cat(held).cpu().numpy()
             if len(np.unique(ids)) != len(ids):
                 sys.exit(f"wrong: held batches changed, cache {cache}")
+
+
+def check_made_before(ds: pk.Dataset) -> None:
+    """A transform sees what the training made before its loop, however late the device comes to that."""
+    busy = torch.randn(4096, 4096, device="cuda")
+    added = torch.zeros(1, dtype=torch.int64, device="cuda")
+    loader = ds.torch(1000, device="cuda", transform=lambda batch: {"id": batch["id"] + added}, **SAME)
+    host = ds.numpy(1000, **SAME)
+    for epoch in range(3):
+        for _ in range(20):
+            busy @ busy
+        added.fill_(1_000_000 * epoch)
+        for step, (ours, theirs) in enumerate(zip(host, loader, strict=True)):
+            if not np.array_equal(ours["id"] + 1_000_000 * epoch, theirs["id"].cpu().numpy()):
+                sys.exit(f"wrong: what was made before the loop, epoch {epoch}, step {step}")
 
 
 def check_endings(ds: pk.Dataset, damaged: str) -> None:
